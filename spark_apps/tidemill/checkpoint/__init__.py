@@ -1,1 +1,4 @@
-"""What lies below `state/<pipeline>/`: generations, epochs, holds, receipts; gate and verbs. No JVM."""
+"""The files below `state/<pipeline>/`: generations, epochs, holds and receipts; the gate and the verbs.
+
+No JVM.
+"""

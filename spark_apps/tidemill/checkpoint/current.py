@@ -1,8 +1,8 @@
-"""Which checkpoint generation is live, and why: `current/00000001.json`, `00000002.json` and so on.
+"""The live checkpoint generation and its history: `current/00000001.json`, `00000002.json` and so on.
 
-The highest number counts; the others are the history. A change is a new file, made by put-if-absent, so
-that of two people who change the generation at once exactly one succeeds, on every store: local disks
-have no conditional update of one file.
+The highest number is live; the others are the history. A change creates a new file with put-if-absent. So if
+two operators change the generation at once, exactly one succeeds. This works on every store, while local
+disks have no conditional update of a file.
 """
 
 from __future__ import annotations
@@ -22,11 +22,11 @@ from tidemill.storage.store import Store
 
 
 class BaseTable(BaseModel):
-    """A table with which a generation began.
+    """A table at the beginning of a generation.
 
     Args:
-        id: Delta's id of the table; one that was dropped and made again has another.
-        version: That the generation began with.
+        id: Delta's id of the table; a recreated table has another id.
+        version: Version of the table when the generation began.
     """
 
     model_config = ConfigDict(frozen=True, extra="ignore")
@@ -36,14 +36,14 @@ class BaseTable(BaseModel):
 
 
 class Base(BaseModel):
-    """Where a generation was taken from.
+    """The parent of a generation.
 
     Args:
-        generation: Its parent.
-        batch_id: Last batch that it shares with its parent; None if it shares none.
-        lineage: Generations whose batches lead to it, its parent among them, each with the last one that
-            does.
-        tables: What each table was when the generation was made; None where there was none.
+        generation: Name of the parent.
+        batch_id: Last batch that the generation shares with its parent; None if it shares none.
+        lineage: Generations whose batches lead to this one, including the parent, each with its last such
+            batch.
+        tables: Each table as it was when the generation was made; None if the table did not exist.
     """
 
     model_config = ConfigDict(frozen=True, extra="ignore")
@@ -55,7 +55,7 @@ class Base(BaseModel):
 
 
 class Accepted(BaseModel):
-    """A changed declaration, and changed code, that a person wants a generation to go on with."""
+    """A changed declaration and changed code that an operator has accepted for a generation."""
 
     model_config = ConfigDict(frozen=True, extra="ignore")
 
@@ -64,7 +64,7 @@ class Accepted(BaseModel):
 
 
 class Current(BaseModel):
-    """One record of which generation is live."""
+    """One record of the live generation."""
 
     model_config = ConfigDict(frozen=True, extra="ignore")
 
@@ -81,32 +81,32 @@ class Current(BaseModel):
 
     @property
     def side(self) -> Side:
-        """Whose batches lead to what is live."""
+        """Return the generations whose batches lead to the live one."""
         lineage = {} if self.base is None else self.base.lineage
         return Side(self.pipeline, {**lineage, self.generation: None})
 
 
 def read_current(store: Store, layout: Layout, pipeline: str) -> Current | None:
-    """The live generation; None before the first start.
+    """Return the live generation; None before the first start.
 
     Raises:
-        GateRefusedError: TIDE-CKPT-006, if the state folder is another pipeline's.
+        GateRefusedError: TIDE-CKPT-006, if the state folder belongs to another pipeline.
     """
     names = store.list_names(layout.current(pipeline))
     return _read(store, layout, pipeline, names[-1]) if names else None
 
 
 def read_history(store: Store, layout: Layout, pipeline: str) -> list[Current]:
-    """All records, newest first."""
+    """Return all records, newest first."""
     names = store.list_names(layout.current(pipeline))
     return [_read(store, layout, pipeline, name) for name in reversed(names)]
 
 
 def read_or_create_current(store: Store, layout: Layout, pipeline: str) -> Current:
-    """The live generation; the first start makes `g0001`.
+    """Return the live generation; the first start creates `g0001`.
 
     Raises:
-        GateRefusedError: TIDE-CKPT-006, if the state folder is another pipeline's.
+        GateRefusedError: TIDE-CKPT-006, if the state folder belongs to another pipeline.
     """
     if (current := read_current(store, layout, pipeline)) is not None:
         return current
@@ -116,7 +116,7 @@ def read_or_create_current(store: Store, layout: Layout, pipeline: str) -> Curre
 
 
 def begin_anew(store: Store, layout: Layout, pipeline: str) -> Current:
-    """A generation in which no batch was planned, for a source that cannot be read again."""
+    """Return a generation without planned batches, for a source that cannot be read again."""
     current = read_or_create_current(store, layout, pipeline)
     if not store.list_names(f"{layout.checkpoint(pipeline, current.generation)}/offsets"):
         return current
@@ -129,21 +129,22 @@ def begin_anew(store: Store, layout: Layout, pipeline: str) -> Current:
 
 
 def switch_generation(store: Store, layout: Layout, new: Current) -> bool:
-    """Make a generation the live one; False if `new.number` is taken: someone else was quicker."""
+    """Make a generation the live one; return False if another process has taken `new.number` first."""
     path = f"{layout.current(new.pipeline)}/{new.number:08d}.json"
     return store.create_json(path, new.model_dump(mode="json"))
 
 
 def claim_generation(store: Store, layout: Layout, pipeline: str, above: str = "") -> tuple[str, str]:
-    """Begin a checkpoint of one's own under a new query id; returns its name, e.g. `g0002`, and that id.
+    """Create a checkpoint under a new query id; return its name, such as `g0002`, and the query id.
 
-    Whoever dies, or stands still, while it fills the folder leaves it to nobody else.
+    The folder belongs to this caller only. If the caller dies or hangs while it fills the folder, no other
+    process reuses it.
 
     Args:
-        store: Where.
-        layout: Where there.
-        pipeline: Whose.
-        above: A generation that it must come after, because tables know that one.
+        store: The storage.
+        layout: Paths in the storage.
+        pipeline: Name of the pipeline.
+        above: A generation that tables already know; the new name must be higher.
     """
     while True:
         name = next_generation(store, layout, pipeline, above)
@@ -154,7 +155,7 @@ def claim_generation(store: Store, layout: Layout, pipeline: str, above: str = "
 
 
 def next_generation(store: Store, layout: Layout, pipeline: str, above: str = "") -> str:
-    """A generation that no checkpoint and no record has used."""
+    """Return the name of a generation that no checkpoint and no record has used."""
     used = [record.generation for record in read_history(store, layout, pipeline)]
     found = [*used, above, *store.list_names(layout.state(pipeline))]
     newest = max((int(name[1:]) for name in found if re.fullmatch(GENERATION_PATTERN, name)), default=0)

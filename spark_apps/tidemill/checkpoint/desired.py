@@ -1,4 +1,4 @@
-"""`desired.json`: what a person asked for. Without it, conf decides: a stream should run."""
+"""`desired.json`: the state that an operator asked for. Without it, conf decides: a stream should run."""
 
 from __future__ import annotations
 
@@ -12,16 +12,17 @@ from tidemill.storage.store import Store
 
 
 class Desired(BaseModel):
-    """Whether a pipeline should run, who said so, when and why.
+    """The desired state of a pipeline, with who asked for it, when and why.
 
     Args:
-        state: What should be. `suspended` is stopped until a moment, or until someone resumes it.
-        by: Who asked.
-        at: When it was written. Ends of drivers before that do not count any more.
-        asked_at: When it was asked, which may be long before: Airflow queues. None in a document that does
-            not tell.
-        reason: Why.
-        until: When a suspension ends by itself; None: only when someone ends it.
+        state: Desired state. A `suspended` pipeline is stopped until a given time, or until an operator
+            resumes it.
+        by: Operator who asked.
+        at: Time of writing. Driver exits before this time are ignored.
+        asked_at: Time of the request, which may be much earlier because Airflow queues tasks. None if the
+            document does not record it.
+        reason: Reason.
+        until: End of a suspension; None if only an operator ends it.
     """
 
     model_config = ConfigDict(frozen=True, extra="ignore")
@@ -35,26 +36,26 @@ class Desired(BaseModel):
     until: AwareDatetime | None = None
 
     def runs(self, now: datetime) -> bool:
-        """Whether the pipeline should run."""
+        """Return True if the pipeline should run at `now`."""
         return self.state == "running" or self.returned_at(now) is not None
 
     def returned_at(self, now: datetime) -> datetime | None:
-        """When a suspension ended by itself; None if it has not, or if this is none."""
+        """Return the time when the suspension ended; None if it has not ended, or if there is none."""
         is_over = self.state == "suspended" and self.until is not None and self.until <= now
         return self.until if is_over else None
 
     @property
     def stands_since(self) -> datetime:
-        """What was asked before this is out of date."""
+        """Return the time of the request; earlier requests are outdated."""
         return self.asked_at or self.at
 
 
 def read_desired(store: Store, layout: Layout, pipeline: str) -> Desired | None:
-    """What was last asked for; None if nobody asked."""
+    """Return the last request; None if there was none."""
     document = store.read_json(layout.desired(pipeline))
     return None if document is None else Desired.model_validate(document)
 
 
 def write_desired(store: Store, layout: Layout, pipeline: str, desired: Desired) -> None:
-    """Ask for a state."""
+    """Store the desired state."""
     store.write_json(layout.desired(pipeline), desired.model_dump(mode="json"))

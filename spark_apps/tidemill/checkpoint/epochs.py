@@ -1,4 +1,4 @@
-"""Epochs: a number that each driver claims at start; put-if-absent gives each to one driver."""
+"""Epochs: each driver claims the next number at its start; put-if-absent gives it to only one driver."""
 
 from __future__ import annotations
 
@@ -11,7 +11,7 @@ from tidemill.storage.store import Store
 def claim_epoch(store: Store, layout: Layout, pipeline: str, run_id: str) -> int:
     """Claim the next epoch.
 
-    Two drivers that start at once get different numbers: the loser of a number tries the next one.
+    Two drivers that start at once get different numbers, because the loser tries the next number.
     """
     folder = layout.epochs(pipeline)
     epoch = newest_epoch(store, layout, pipeline) + 1
@@ -22,6 +22,6 @@ def claim_epoch(store: Store, layout: Layout, pipeline: str, run_id: str) -> int
 
 
 def newest_epoch(store: Store, layout: Layout, pipeline: str) -> int:
-    """The highest epoch that was claimed; 0 before the first."""
+    """Return the highest claimed epoch; 0 before the first."""
     names = store.list_names(layout.epochs(pipeline))
     return int(names[-1].partition(".")[0]) if names else 0

@@ -1,4 +1,4 @@
-"""What is wrong or will be: one finding of the doctor or of the retention policy."""
+"""A finding: a present or expected problem, reported by the gate, the doctor or the retention policy."""
 
 from __future__ import annotations
 
@@ -16,19 +16,19 @@ SEVERITIES: tuple[Severity, ...] = ("error", "warning", "note")
 
 @dataclass(frozen=True)
 class Finding:
-    """Something that a person should know or do.
+    """A problem or fact for the operator.
 
-    `error`: a start would be refused, or data is in danger now. `warning`: it will be unless someone acts.
-    `note`: worth knowing, nothing to do in a hurry.
+    `error`: a start would be refused, or data is in danger now. `warning`: this will happen unless someone
+    acts. `note`: for information, not urgent.
 
     Args:
         finding_id: Stable id such as `TIDE-CKPT-054`.
         severity: As above.
-        pipeline: Pipeline or state folder it is about.
+        pipeline: Pipeline or state folder with the problem.
         problem: One sentence.
-        facts: What was found, as named values. Never a payload, never a secret.
-        fix: What the reader can do now.
-        runbook: Name of a page in `dags/runbooks/`, without the ending.
+        facts: Named values. Never a payload, never a secret.
+        fix: Next action for the reader.
+        runbook: Name of a page in `dags/runbooks/`, without the extension.
     """
 
     finding_id: str
@@ -40,7 +40,7 @@ class Finding:
     runbook: str = ""
 
     def as_error(self) -> GateRefusedError:
-        """As what a start is refused with."""
+        """Return the error that refuses a start."""
         return GateRefusedError(
             self.finding_id,
             f"{self.problem} Nothing was started, read or written.",
@@ -50,7 +50,7 @@ class Finding:
         )
 
     def document(self) -> dict[str, Any]:
-        """As plain data."""
+        """Return the finding as plain data."""
         return {
             "id": self.finding_id,
             "severity": self.severity,
@@ -63,5 +63,5 @@ class Finding:
 
 
 def worst_first(findings: list[Finding]) -> list[Finding]:
-    """Errors, then warnings, then notes; by pipeline and id among equals."""
+    """Sort errors first, then warnings, then notes; then by pipeline and id."""
     return sorted(findings, key=lambda f: (SEVERITIES.index(f.severity), f.pipeline, f.finding_id))

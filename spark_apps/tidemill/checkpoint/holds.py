@@ -1,7 +1,7 @@
-"""Holds: `holds/<id>.json`, a marker that forbids starting a pipeline, with who, why and what to do.
+"""Holds: a file `holds/<id>.json` forbids the start of a pipeline and records who, why and the next action.
 
-A verb takes one under its request id before it changes anything, and releases it when the gate is content.
-A person takes and releases others.
+A verb takes a hold under its request id before it changes anything, and releases it when the gate passes.
+Operators take and release other holds.
 """
 
 from __future__ import annotations
@@ -19,14 +19,14 @@ from tidemill.storage.store import Store
 
 
 class Hold(BaseModel):
-    """Why a pipeline must not start.
+    """A reason why a pipeline must not start.
 
     Args:
-        id: The request that took it, or a name that a person chose.
-        by: Who.
+        id: Id of the request that took the hold, or a name that an operator chose.
+        by: Operator who took it.
         why: One sentence.
-        to_do: What ends the hold: a command.
-        alive: The last sign of life of the verb behind it; None for a person's hold.
+        to_do: Command that ends the hold.
+        alive: Last heartbeat of the verb that took the hold; None for an operator's hold.
     """
 
     model_config = ConfigDict(frozen=True, extra="ignore")
@@ -41,31 +41,31 @@ class Hold(BaseModel):
 
     @property
     def facts(self) -> dict[str, object]:
-        """Whose it is, since when and why, and whether a verb is at work behind it."""
+        """Return id, operator, time and reason, and the heartbeat of the verb if there is one."""
         at_work = {} if self.alive is None else {"verb": self.alive.told()}
         return {"hold": self.id, "by": self.by, "since": f"{self.at:%F %T}", "why": self.why, **at_work}
 
 
 def read_holds(store: Store, layout: Layout, pipeline: str) -> list[Hold]:
-    """All holds of a pipeline, sorted by id. A hold that cannot be read is a hold all the same."""
+    """Return all holds of a pipeline, sorted by id. An unreadable hold still counts as a hold."""
     names = store.list_names(layout.holds(pipeline))
     holds = (_read(store, layout, pipeline, name.removesuffix(".json")) for name in names)
     return [hold for hold in holds if hold is not None]
 
 
 def take_hold(store: Store, layout: Layout, pipeline: str, hold: Hold) -> bool:
-    """Forbid starts; False if there is such a hold already, which then stays as it is."""
+    """Take a hold; return False if a hold with this id already exists, which then stays unchanged."""
     path = _path(layout, pipeline, check_request_id(hold.id))
     return store.create_json(path, hold.model_dump(mode="json", exclude={"alive"}))
 
 
 def is_held(store: Store, layout: Layout, pipeline: str, hold_id: str) -> bool:
-    """Whether this very hold stands."""
+    """Return True if the hold with this id exists."""
     return store.read(_path(layout, pipeline, check_request_id(hold_id))) is not None
 
 
 def drop_hold(store: Store, layout: Layout, pipeline: str, hold_id: str) -> None:
-    """Remove a hold; one that is gone is no error. People go through `release`, which asks and audits."""
+    """Remove a hold if it exists. Operators use `release`, which checks and audits."""
     store.delete(_path(layout, pipeline, check_request_id(hold_id)))
 
 

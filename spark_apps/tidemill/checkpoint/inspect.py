@@ -1,4 +1,4 @@
-"""What a checkpoint says, put together for a person or a program. Reads; never writes."""
+"""Inspect a checkpoint: a read-only report for operators and programs."""
 
 from __future__ import annotations
 
@@ -24,11 +24,11 @@ Read = TypeVar("Read")
 
 @dataclass(frozen=True)
 class SourceReport:
-    """How far one source has been read.
+    """The read position of one source.
 
     Args:
-        name: Its name, or its place in the plan.
-        begin: Where it began at the birth of the checkpoint; None if it keeps no such file.
+        name: Name of the source, or its index in the plan.
+        begin: Offsets where it began when the checkpoint was created; None if the source does not store them.
         end: End of the newest planned batch.
     """
 
@@ -46,10 +46,10 @@ class OperatorReport:
         name: Spark's name of it; empty if its description is missing.
         partitions: Number of its partitions.
         stores: Names of its stores.
-        oldest: Oldest version of which there is a file.
-        newest: Newest version of which there is a file.
+        oldest: Oldest version with a file.
+        newest: Newest version with a file.
         files: Number of its files.
-        size: Their bytes.
+        size: Total size of the files, in bytes.
     """
 
     number: int
@@ -67,10 +67,10 @@ class ColumnsReport:
     """A version of the columns that a stream has discovered in its files.
 
     Args:
-        stream: Its name.
+        stream: Name of the stream.
         version: Number of the version.
-        at: When it was kept.
-        batch_id: Whose records had the columns; None of the first version.
+        at: Time of storing.
+        batch_id: Batch whose records had the columns; None for the first version.
         added: Columns that the version before lacks.
     """
 
@@ -86,30 +86,31 @@ class Inspection:
     """One checkpoint at one moment.
 
     Args:
-        pipeline: Its name.
-        generation: Which checkpoint.
-        record: Of how the generation became the live one; None if no record names it.
-        is_live: Whether it is the live one.
-        query_id: Of the Spark query; None before its first start.
+        pipeline: Name of the pipeline.
+        generation: Name of the generation.
+        record: Record of how the generation became live; None if no record names it.
+        is_live: True for the live generation.
+        query_id: Id of the Spark query; None before its first start.
         oldest_planned: Oldest batch that Spark has kept in `offsets/`.
         planned: Newest planned batch.
-        planned_at: When Spark planned it.
+        planned_at: Time when Spark planned it.
         committed: Newest finished batch.
         watermark: Event-time watermark of the newest planned batch.
-        sources: How far each source has been read.
+        sources: Read position of each source.
         schemas: Schemas that Delta sources have tracked, by table and number; empty without tracking.
-        conf: Settings that Spark pinned at the query's birth.
-        operators: State.
+        conf: Settings that Spark pinned when the query was created.
+        operators: State of each stateful operator.
         files: Number of files.
-        size: Their bytes.
-        oldest_file: When the oldest one was written.
-        newest_file: When the newest one was written.
-        damages: What the gate finds wrong with its files, state and source, and torn schema logs.
-        discovered: Versions of the columns of files that nobody declares, oldest first; of all generations.
-        loadable: If the next batch's state cannot be loaded: the newest older version that can be, the state
-            after batch `loadable - 1`. None if none can, or if nothing is wrong.
-        is_noted: Whether continuous processing wrote it, which plans no batches: numbers are those of its
-            notes, and sources are read up to the newest committed one.
+        size: Total size of the files, in bytes.
+        oldest_file: Modification time of the oldest file.
+        newest_file: Modification time of the newest file.
+        damages: The gate's findings about files, state and source, and torn schema logs.
+        discovered: Versions of the columns of files without a declared schema, oldest first, of all
+            generations.
+        loadable: If the next batch's state cannot be loaded, the newest older version that can be: the state
+            after batch `loadable - 1`. None if no version can be loaded, or if nothing is wrong.
+        is_noted: True if continuous processing wrote the checkpoint. It plans no batches, so the numbers are
+            those of its notes, and sources are read up to the newest committed note.
     """
 
     pipeline: str
@@ -137,7 +138,7 @@ class Inspection:
 
     @property
     def repeats(self) -> int | None:
-        """Batch that the next start runs again, because it was planned and not committed."""
+        """Return the batch that the next start repeats, because it was planned and not committed."""
         if self.is_noted:
             return None
         return self.planned if self.planned is not None and self.planned != self.committed else None
@@ -146,14 +147,14 @@ class Inspection:
 def inspect_checkpoint(
     store: Store, pipeline: Pipeline, generation: str, live: Current | None, record: Current | None
 ) -> Inspection:
-    """Look at one checkpoint.
+    """Inspect one checkpoint.
 
     Args:
         store: The storage.
-        pipeline: Whose.
-        generation: Which one.
+        pipeline: Pipeline of the checkpoint.
+        generation: Name of the generation.
         live: Record of the live generation.
-        record: Newest record of the generation that is looked at.
+        record: Newest record of the inspected generation.
     """
     reader = CheckpointReader(store, pipeline.layout.checkpoint(pipeline.name, generation))
     facts = gather_alone(reader, pipeline, generation)
@@ -212,7 +213,7 @@ def _told(finding: Finding) -> str:
 
 
 def _older_state(reader: CheckpointReader, facts: CheckpointFacts) -> int | None:
-    """Newest version before the one that the next batch needs, at which all state can be loaded."""
+    """Return the newest version before the needed one at which all state can be loaded."""
     named = reader.state.loadable_versions(reader.commits, facts.committed or 0)
     return next((version for version in named if not reader.state_problems(version)), None)
 
@@ -223,14 +224,14 @@ def _sources(reader: CheckpointReader, newest: OffsetsFile | None) -> tuple[Sour
 
 
 def _begin(reader: CheckpointReader, name: str, end: Any) -> Any:
-    """Only Kafka keeps its beginning; entry 0 of a files source is the log of the first batch."""
+    """Return where the source began. Only Kafka stores it; entry 0 of a files source logs the first batch."""
     has_beginning = f"sources/{name}/0" in reader.names and file_log_id(end) is None
     return reader.batches.initial_offset(name) if has_beginning else None
 
 
 def _operators(reader: CheckpointReader, facts: CheckpointFacts) -> Iterator[OperatorReport]:
     described = {operator.number: operator for operator in reader.operators}
-    # A repartition leaves the descriptions alone; the newest commit counts the partitions.
+    # A repartition does not update the descriptions, so count the partitions in the newest commit.
     counted = {} if facts.newest_commit is None else facts.newest_commit.state_ids
     numbers = {key.operator for key in reader.state.stores}
     for number in sorted(numbers | set(described)):

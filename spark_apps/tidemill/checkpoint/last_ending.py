@@ -1,4 +1,4 @@
-"""How the last driver of a pipeline ended, for the next one to know what to expect."""
+"""Report to the next driver how the last driver of a pipeline ended."""
 
 from __future__ import annotations
 
@@ -11,7 +11,8 @@ from tidemill.checkpoint.status import Status, read_status
 from tidemill.names import Layout
 from tidemill.storage.store import Store
 
-# Receipts looked through for one of a live run. A backfill beside a stream puts a handful in between.
+# Number of receipts that are searched for one of a live run. A backfill that runs next to a stream adds a
+# handful in between.
 SEARCHED_RECEIPTS = 50
 
 
@@ -20,11 +21,12 @@ class LastEnding:
     """The end of the last stream or incremental run.
 
     Args:
-        result: `killed`: it left no receipt, and was not running any more when this was concluded.
-        run_id: Its run.
-        at: When it ended, or gave its last sign of life.
-        batch_id: Newest batch that its checkpoint had committed; of a killed one, that it had written.
-        unfinished_batch: Batch that was planned and not committed: the next start runs it (again).
+        result: `killed` means that the driver left no receipt and no longer runs.
+        run_id: Run of the driver.
+        at: Time when it ended, or its last heartbeat.
+        batch_id: Newest batch that its checkpoint had committed; for a killed driver, the newest batch that
+            it had written.
+        unfinished_batch: Batch that was planned and not committed; the next start runs it (again).
         error: Id of the error that it ended with.
     """
 
@@ -37,11 +39,11 @@ class LastEnding:
 
     @property
     def is_clean(self) -> bool:
-        """Whether every batch that began to write was finished."""
+        """Return True if every batch that began to write was finished."""
         return self.result == "clean"
 
     def document(self) -> dict[str, Any]:
-        """As plain data, for the log."""
+        """Return plain data for the log."""
         found = {"result": self.result, "run_id": self.run_id, "at": self.at.isoformat()}
         others = {
             "batch_id": self.batch_id,
@@ -52,12 +54,12 @@ class LastEnding:
 
 
 def read_last_ending(store: Store, layout: Layout, pipeline: str) -> LastEnding | None:
-    """How the last driver ended; None if there was none. Ask while no driver of the pipeline runs."""
+    """Return how the last driver ended; None if there was none. Call it only while no driver runs."""
     return conclude(_newest_live_receipt(store, layout, pipeline), read_status(store, layout, pipeline))
 
 
 def conclude(receipt: Receipt | None, status: Status | None) -> LastEnding | None:
-    """The ending that receipt and status tell of; a status without its run's receipt is a killed driver's."""
+    """Combine receipt and status; a status without a receipt of its run means that the driver was killed."""
     ended = status is None or status.state in ("stopped", "failed")
     if status is not None and not ended and (receipt is None or receipt.run_id != status.run_id):
         return LastEnding("killed", status.run_id, status.updated_at, status.batch_id)

@@ -1,4 +1,4 @@
-"""The place of a copy inside the live root: what is deleted there must be the copy's, and links lead away."""
+"""Check a copy's folder in the live root: symbolic links could lead deletions to other data."""
 
 from __future__ import annotations
 
@@ -9,11 +9,11 @@ from tidemill.errors import GateRefusedError
 
 
 def check_own_place(place: str, runbook: str) -> None:
-    """See that no link is on the way to a folder, nor below it. Object stores have none.
+    """Check that no symbolic link is in the path to a folder or below it. Object stores have no links.
 
     Args:
         place: Full path; it need not exist.
-        runbook: Page of what would be done there.
+        runbook: Page of the action in the folder.
 
     Raises:
         GateRefusedError: TIDE-CTRL-094.

@@ -1,7 +1,8 @@
-"""Records of a topic at which the transform failed: one file each, made by put-if-absent, none ever changed.
+"""Records of a topic for which the transform failed: one immutable file each, created with put-if-absent.
 
-A file stands before anything acts on it, and belongs to the code that failed: each batch of that code, also
-one that is repeated after a crash, leaves the same records out. Other code tries them anew.
+A file is written before anything acts on the record, and it belongs to the code that failed. Each batch of
+that code leaves the same records out, even when it is repeated after a crash. Other code tries the records
+again.
 """
 
 from __future__ import annotations
@@ -20,20 +21,20 @@ from tidemill.storage.store import Store
 
 
 class PoisonRecord(BaseModel):
-    """One record, and how the transform failed at it.
+    """One record and the failure of the transform.
 
     Args:
-        topic: Its topic.
-        partition: Partition there.
-        offset: Offset there.
-        topic_id: Id of the topic: another one of the same name has other records. Empty where the broker
-            tells none.
-        generation: Checkpoint whose batch it was in.
+        topic: Topic of the record.
+        partition: Partition of the topic.
+        offset: Offset in the partition.
+        topic_id: Id of the topic, because a recreated topic of the same name has other records. Empty if the
+            broker does not report ids.
+        generation: Checkpoint generation of its batch.
         error: Class of the error, or Spark's name for it.
-        message: What the error says, in one line; it may quote the record.
-        batch_id: Whose record it was.
-        run_id: Of the driver that found it.
-        at: When.
+        message: Error message in one line; it may quote the record.
+        batch_id: Batch of the record.
+        run_id: Run of the driver that found it.
+        at: Time of the failure.
     """
 
     model_config = ConfigDict(frozen=True, extra="ignore")
@@ -52,11 +53,11 @@ class PoisonRecord(BaseModel):
 
     @property
     def place(self) -> str:
-        """Names the record, e.g. `orders-0-17`."""
+        """Return the name of the record, such as `orders-0-17`."""
         return f"{self.topic}-{self.partition}-{self.offset}"
 
     def is_in(self, read: OffsetRange) -> bool:
-        """Whether a range of its topic's offsets holds it."""
+        """Return True if a range of its topic's offsets includes the record."""
         start, end = (
             (offsets or {}).get(self.topic, {}).get(str(self.partition), 0)
             for offsets in (read.start, read.end)
@@ -65,20 +66,20 @@ class PoisonRecord(BaseModel):
 
 
 def poison_folder(layout: Layout, pipeline: str, code: Code) -> str:
-    """Where the records of one code are: what decides over a record, of one version of Tidemill."""
+    """Return the folder of the records that failed with this code and this version of Tidemill."""
     return layout.poison(pipeline, f"{code.tidemill}-{code.rules}")
 
 
 def poison_records(
     store: Store, folder: str, generation: str, topic_ids: Mapping[str, str]
 ) -> list[PoisonRecord]:
-    """Those that are still what they were: of the same topics, or of the same checkpoint.
+    """Return the records that are still valid: of the same topic id, or else of the same checkpoint.
 
     Args:
         store: Control files.
-        folder: Of the code that runs.
+        folder: Folder of the running code.
         generation: The live checkpoint.
-        topic_ids: Ids of the topics that the broker tells.
+        topic_ids: Ids of the topics that the broker reports.
 
     Raises:
         DataError: TIDE-STOR-001, if a file is damaged.
@@ -88,21 +89,21 @@ def poison_records(
         record
         for record in found
         if (record.topic_id == topic_ids.get(record.topic))
-        # No id was known then, or is now.
+        # The id is unknown, either then or now.
         or (record.generation == generation and (not record.topic_id or record.topic not in topic_ids))
     ]
 
 
 def add_poison_record(store: Store, folder: str, record: PoisonRecord) -> bool:
-    """Keep a record; False if it is there."""
-    # Ids of topics are base64, which has slashes.
+    """Store a record; return False if it is already stored."""
+    # Topic ids are base64, which can contain slashes.
     whose = hashlib.sha256((record.topic_id or record.generation).encode()).hexdigest()[:16]
     name = f"{record.place}-{whose}"
     return store.create_json(f"{folder}/{name}.json", record.model_dump(mode="json"))
 
 
 def poison_in(records: Iterable[PoisonRecord], entry: LedgerEntry) -> tuple[str, ...] | None:
-    """Places of those that the batch of an entry leaves out; None if there are none."""
+    """Return the names of the records that the entry's batch leaves out; None if there are none."""
     read = entry.sources.get(SOURCE_NAME)
     places = () if read is None else (record.place for record in records if record.is_in(read))
     return tuple(sorted(places)) or None

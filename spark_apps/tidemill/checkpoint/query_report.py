@@ -1,7 +1,7 @@
-"""`query.json`: what a driver says of its streaming query, for `tidemill queries` and `watch`.
+"""`query.json`: a driver's report of its streaming query, for `tidemill queries` and `watch`.
 
-A snapshot, replaced as a whole every few seconds, and when a query begins or ends; nothing decides by it.
-Secrets are masked before anything is stored or served.
+It is a snapshot, replaced as a whole every few seconds, and when a query begins or ends. No decision depends
+on it. Secrets are masked before anything is stored or served.
 """
 
 from __future__ import annotations
@@ -14,26 +14,26 @@ from pydantic import BaseModel, ConfigDict
 from tidemill.names import Layout
 from tidemill.storage.store import Store
 
-# Batches told of, as many as Spark itself keeps (engine/session_conf.py). Where there are fewer, the oldest
-# is the first of its driver.
+# Number of reported batches, the same as Spark keeps (engine/session_conf.py). If there are fewer, the oldest
+# one is the first of its driver.
 KEPT_PROGRESSES = 10
 
-# What grows with the number of batches, or with the plan.
+# Fields that grow with the number of batches or with the plan.
 _LONG = {"recent_progress", "sink_times", "rows_aside", "explain"}
 
 
 class SourceReport(BaseModel):
-    """One source of a query in its newest batch, in Spark's words.
+    """One source of a query in its newest batch.
 
     Args:
-        name: Of the source in the pipeline file, `source` where it has none; empty where there are several
-            streams, of which Spark does not say which is which.
-        description: Spark's own words for it, with topic or folder.
+        name: Name of the source in the pipeline file, or `source` if it has none. Empty if there are several
+            streams, because Spark does not report which is which.
+        description: Spark's description of it, with topic or folder.
         rows: Rows read.
-        input_rows_per_second: Rows that came in since the batch before, per second.
-        processed_rows_per_second: Rows of the batch per second that it took.
-        end_offset: Up to where it has read.
-        latest_offset: Newest offset at the source, where it tells.
+        input_rows_per_second: Rows that arrived since the batch before, per second.
+        processed_rows_per_second: Rows of the batch per second of its duration.
+        end_offset: End offset of the batch.
+        latest_offset: Newest offset at the source, if the source reports it.
     """
 
     model_config = ConfigDict(frozen=True, extra="ignore")
@@ -51,10 +51,10 @@ class SinkReport(BaseModel):
     """One output of a query.
 
     Args:
-        name: As in the ledger: a table, `kafka:<topic>`, `files:<path>` or `console`.
-        batch_id: Newest batch that it was given.
-        committed: Whether it wrote that batch; False if it had it already.
-        rows: Rows of that batch; None where the output does not count.
+        name: Name as in the ledger: a table, `kafka:<topic>`, `files:<path>` or `console`.
+        batch_id: Newest batch that it received.
+        committed: True if it wrote that batch, False if it already had it.
+        rows: Rows of that batch; None if the output does not count rows.
         total_rows: Rows since the driver started.
         version: The table's version with that batch.
     """
@@ -70,12 +70,12 @@ class SinkReport(BaseModel):
 
 
 class BatchTimes(BaseModel):
-    """How long one batch was at each sink.
+    """The time that one batch took at each sink.
 
     Args:
-        milliseconds: By sink.
-        reader: The sink that read the rows first, so that reading and transform are in its time, too; None
-            if they were read apart.
+        milliseconds: Duration by sink.
+        reader: The sink that read the rows first, so that its time includes reading and the transform; None
+            if the rows were read separately.
     """
 
     model_config = ConfigDict(frozen=True, extra="ignore")
@@ -86,7 +86,7 @@ class BatchTimes(BaseModel):
 
 
 class RowsAside(BaseModel):
-    """Number of records that one batch rejected, that were late, and that windows dropped without a time."""
+    """Numbers of rows in one batch that were rejected, late, or dropped by windows for lack of a time."""
 
     model_config = ConfigDict(frozen=True, extra="ignore")
 
@@ -100,21 +100,22 @@ class QueryReport(BaseModel):
     """One streaming query.
 
     Args:
-        run_id: Of the driver.
-        id: Spark's id of the query, which lives as long as its checkpoint.
-        query_run_id: Spark's id of this start; Spark calls it `runId`.
+        run_id: Run of the driver.
+        id: Spark's id of the query, which is fixed for the life of its checkpoint.
+        query_run_id: Spark's id of this start (`runId` in Spark).
         name: Spark's unique name.
-        message: What Spark says it is doing.
-        is_data_available: Whether the source has new data.
-        is_trigger_active: Whether a batch is at work.
+        message: Spark's message about its current activity.
+        is_data_available: True if the source has new data.
+        is_trigger_active: True while a batch runs.
         last_progress: Spark's progress of the newest batch.
-        recent_progress: Those of the newest ones, oldest first, without metrics of state stores, and with
-            `partitionLag` in the place of offsets: records by topic and partition, of those furthest behind.
-        sink_times: Of as many batches.
-        rows_aside: Of as many batches.
-        explain: Spark's physical plan of a batch; empty before the first one.
-        http: Address of the driver's port; empty without one.
-        spark_ui: How Spark's own UI is reached; empty where it is off.
+        recent_progress: Progress of the newest batches, oldest first, without state store metrics. In place
+            of the offsets, `partitionLag` has the lag in records, by topic and partition, of the partitions
+            with the most lag.
+        sink_times: Sink times of the same batches.
+        rows_aside: Rejected and late rows of the same batches.
+        explain: Spark's physical plan of a batch; empty before the first batch.
+        http: Address of the driver's HTTP port; empty without one.
+        spark_ui: Address of Spark's UI; empty if it is off.
     """
 
     model_config = ConfigDict(frozen=True, extra="ignore")
@@ -142,12 +143,12 @@ class QueryReport(BaseModel):
     spark_ui: str = ""
 
     def summary(self) -> dict[str, Any]:
-        """All but what is long."""
+        """Return the report without the long fields."""
         return self.model_dump(mode="json", exclude=_LONG)
 
 
 def read_query_report(store: Store, layout: Layout, pipeline: str) -> QueryReport | None:
-    """The newest report; None if no query of the pipeline ever left one."""
+    """Return the newest report; None if no query of the pipeline ever wrote one."""
     document = store.read_json(layout.query_report(pipeline))
     return None if document is None else QueryReport.model_validate(document)
 

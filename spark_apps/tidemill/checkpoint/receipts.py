@@ -1,4 +1,4 @@
-"""Receipts: how the last driver of a pipeline ended, for the next start to read."""
+"""Receipts: each stopping driver records how it ended, for the next start."""
 
 from __future__ import annotations
 
@@ -12,19 +12,19 @@ from tidemill.storage.store import Store
 
 
 class Receipt(BaseModel):
-    """What a stopped driver leaves.
+    """The record that a stopping driver writes.
 
-    `clean`: the running batch was finished and committed. `forced`: the drain deadline passed.
-    `failed`: the driver ended with `error`. A driver that was killed leaves no receipt.
+    `clean`: the running batch was finished and committed. `forced`: the drain deadline passed. `failed`: the
+    driver ended with `error`. A killed driver writes no receipt.
 
     Args:
-        started_at: When the driver started; None in receipts that an earlier Tidemill wrote.
+        started_at: Time when the driver started; None in receipts of earlier versions.
         batch_id: Newest batch that the checkpoint has committed.
         unfinished_batch: Batch that was planned and not committed; the next start runs it. A clean driver has
             not begun to write it.
-        offsets: Where each source stands after `batch_id`, exclusive.
-        stopped_early: Whether an incremental run or a backfill was asked to stop before it had done its work.
-            `clean` then says only that nothing was torn apart.
+        offsets: End offsets of each source after `batch_id`, exclusive.
+        stopped_early: True if an incremental run or a backfill was asked to stop before it had finished. Then
+            `clean` only says that no batch was interrupted.
     """
 
     model_config = ConfigDict(frozen=True, extra="ignore")
@@ -48,13 +48,13 @@ class Receipt(BaseModel):
 
 
 def write_receipt(store: Store, layout: Layout, receipt: Receipt) -> None:
-    """Leave a receipt; names sort by time."""
+    """Write a receipt; names sort by time."""
     name = _file_name(receipt.stopped_at)
     store.write_json(f"{layout.receipts(receipt.pipeline)}/{name}", receipt.model_dump(mode="json"))
 
 
 def receipts_since(store: Store, layout: Layout, pipeline: str, since: datetime) -> list[Receipt]:
-    """What drivers that ended not before a moment left, oldest first."""
+    """Return the receipts of drivers that ended at or after `since`, oldest first."""
     folder = layout.receipts(pipeline)
     names = [name for name in store.list_names(folder) if name >= _file_name(since)]
     documents = (store.read_json(f"{folder}/{name}") for name in names)
@@ -62,7 +62,7 @@ def receipts_since(store: Store, layout: Layout, pipeline: str, since: datetime)
 
 
 def newest_receipt(store: Store, layout: Layout, pipeline: str) -> Receipt | None:
-    """How the last driver that could say so ended."""
+    """Return the newest receipt; None if there is none."""
     folder = layout.receipts(pipeline)
     names = store.list_names(folder)
     document = store.read_json(f"{folder}/{names[-1]}") if names else None

@@ -1,4 +1,4 @@
-"""`control.json`: which control plane owns the storage root; no other one changes anything there."""
+"""`control.json`: the control plane that owns the storage root; other control planes change nothing there."""
 
 from __future__ import annotations
 
@@ -11,24 +11,25 @@ from tidemill.errors import DataError, FencedError
 from tidemill.names import Layout
 from tidemill.storage.store import Store
 
-# Tells a driver which control plane has started it; without it, a person has.
+# Names the control plane that started a driver. It is unset if a user started the driver.
 CONTROL_PLANE_VARIABLE = "TIDEMILL_CONTROL_PLANE"
 
-# Characters of a control plane's id that are shown: enough that no two of one storage root look the same.
+# Characters of a control plane's id that are shown, enough to distinguish the control planes of one storage
+# root.
 SHOWN_ID_CHARACTERS = 8
 
 
 class RootOwner(BaseModel):
-    """A control plane, and since when the root is its own.
+    """A control plane and the time when it took ownership.
 
     Args:
-        id: Tells it from every other one.
-        runtime: Where its drivers run.
-        place: Where it is, for a person: a folder, or a namespace.
-        host: The machine, or the pod, that claimed the root.
-        by: Who took the root over; empty for the first owner.
-        why: The reason given for that.
-        fencing: Whether drivers of the owner before may still be at work: the takeover is unfinished.
+        id: Unique id.
+        runtime: Runtime of its drivers.
+        place: Readable location: a folder, or a namespace.
+        host: Machine or pod that claimed the root.
+        by: Operator who took the root over; empty for the first owner.
+        why: Reason for the takeover.
+        fencing: True while the takeover is unfinished: drivers of the previous owner may still run.
     """
 
     model_config = ConfigDict(frozen=True, extra="ignore")
@@ -44,12 +45,13 @@ class RootOwner(BaseModel):
     fencing: bool = False
 
     def __str__(self) -> str:
-        # The same folder is another control plane on another machine, or once its `.tidemill` was deleted.
+        # The id distinguishes control planes in the same folder: on another machine, or after `.tidemill` was
+        # deleted.
         return f"{self.runtime}, {self.place}, id {self.id[:SHOWN_ID_CHARACTERS]}"
 
 
 def read_owner(store: Store, layout: Layout) -> RootOwner | None:
-    """Whose the root is; None if nobody has claimed it.
+    """Return the owner of the root; None if no control plane has claimed it.
 
     Raises:
         DataError: TIDE-CTRL-012, if the record is damaged.
@@ -68,19 +70,19 @@ def read_owner(store: Store, layout: Layout) -> RootOwner | None:
 
 
 def claim_root(store: Store, layout: Layout, owner: RootOwner) -> bool:
-    """Own a root that is nobody's; of racing claims one wins."""
+    """Claim a root without an owner; if several claims race, only one succeeds."""
     return store.create_json(layout.control, owner.model_dump(mode="json"))
 
 
 def write_owner(store: Store, layout: Layout, owner: RootOwner) -> None:
-    """Put an owner into the place of another one, or of a record that cannot be read."""
+    """Replace the owner or an unreadable record."""
     store.write_json(layout.control, owner.model_dump(mode="json"))
 
 
 def check_started_by_owner(store: Store, layout: Layout, started_by: str | None) -> None:
-    """See that the control plane that has started this driver still owns the root.
+    """Check that the control plane that started this driver still owns the root.
 
-    What keeps a driver alive, such as a kubelet, knows nothing of a takeover and starts it again.
+    A kubelet or another supervisor does not know about a takeover and would restart the driver.
 
     Raises:
         FencedError: TIDE-RUN-005.

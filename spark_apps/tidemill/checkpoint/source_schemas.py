@@ -1,7 +1,7 @@
-"""Numbered versions of the columns of a stream's files: each made by put-if-absent, none ever changed.
+"""Numbered, immutable versions of the columns of a stream's files, created with put-if-absent.
 
-A version only adds columns to the one before. So what an earlier version has decoded, a later one decodes to
-the same rows, with nulls in the columns that no record had then.
+A version only adds columns to the version before. So a later version decodes the same rows as an earlier one,
+with nulls in the columns that did not exist yet.
 """
 
 from __future__ import annotations
@@ -17,15 +17,16 @@ from tidemill.storage.store import Store
 
 
 class SourceSchema(BaseModel):
-    """One version.
+    """One version of the columns.
 
     Args:
-        version: Its number, from 1.
+        version: Number of the version, from 1.
         columns: All columns, as JSON Schema.
-        added: Paths of those that the version before lacks.
-        run_id: Of the driver that found them.
-        batch_id: Whose records had them; None of the first version, which is inferred before any batch.
-        at: When.
+        added: Paths of the columns that the version before lacks.
+        run_id: Run of the driver that found them.
+        batch_id: Batch whose records had them; None for the first version, which is inferred before any
+            batch.
+        at: Time of storing.
     """
 
     model_config = ConfigDict(frozen=True)
@@ -40,7 +41,7 @@ class SourceSchema(BaseModel):
 
 
 def newest_source_schema(store: Store, layout: Layout, pipeline: str, stream: str) -> SourceSchema | None:
-    """The columns as they are now; None before the first start.
+    """Return the newest version; None before the first start.
 
     Raises:
         DataError: TIDE-STOR-001, if the file is damaged.
@@ -51,24 +52,24 @@ def newest_source_schema(store: Store, layout: Layout, pipeline: str, stream: st
 
 
 def source_schemas(store: Store, layout: Layout, pipeline: str, stream: str) -> list[SourceSchema]:
-    """All versions, oldest first."""
+    """Return all versions, oldest first."""
     folder = layout.source_schemas(pipeline, stream)
     return [found for name in store.list_names(folder) if (found := _read(store, f"{folder}/{name}"))]
 
 
 def add_source_schema(store: Store, folder: str, schema: SourceSchema) -> bool:
-    """Keep a version; False if there is one of that number, by whoever was faster."""
+    """Store a version; return False if another driver has stored this number first."""
     document = schema.model_dump(mode="json")
     return store.create_json(f"{folder}/{schema.version:08d}.json", document)
 
 
 def copy_source_schemas(store: Store, origin: tuple[Layout, str], fork: tuple[Layout, str]) -> None:
-    """Give a fork the columns of its origin: inferred anew, they could be of other types than its tables.
+    """Copy the columns of an origin to its fork; inferred again, their types could differ from its tables.
 
     Args:
-        store: Holds both.
-        origin: Layout and name of the pipeline.
-        fork: Of the fork.
+        store: Storage of both pipelines.
+        origin: Layout and name of the origin.
+        fork: Layout and name of the fork.
     """
     (layout, name), (target, forked) = origin, fork
     for stream in store.list_names(layout.source_schemas(name, "").rstrip("/")):
@@ -82,7 +83,7 @@ def copy_source_schemas(store: Store, origin: tuple[Layout, str], fork: tuple[La
 def next_source_schema(
     before: SourceSchema | None, columns: dict[str, Any], added: list[str], run_id: str, batch_id: int | None
 ) -> SourceSchema:
-    """The version after another one."""
+    """Return the version that follows `before`."""
     return SourceSchema(
         version=1 if before is None else before.version + 1,
         columns=columns,

@@ -1,4 +1,4 @@
-"""`status.json`: what a driver says of itself after each batch. A snapshot, replaced as a whole."""
+"""`status.json`: a driver's report after each batch. A snapshot, replaced as a whole."""
 
 from __future__ import annotations
 
@@ -16,26 +16,28 @@ DriverState = Literal["starting", "running", "waiting", "draining", "stopped", "
 class Status(BaseModel):
     """The state of one driver.
 
-    `waiting` means that the driver has read all that the source has, or with `error`, that it cannot go on.
-    `rows` and the other totals count since the driver started; `lag` is in records over all partitions.
+    `waiting` means that the driver has read everything the source has or, if `error` is set, that it cannot
+    continue. `rows` and the other totals count since the driver started. `lag` is in records over all
+    partitions.
 
     Args:
-        source_empty_at: When this driver last looked at its source and found nothing new.
-        progressed_at: When the pipeline last made progress, by this driver or one before: committed a batch,
-            or found nothing new at its source.
-        caught_up_at: When it had last read all that its source had, by this driver or one before.
+        source_empty_at: Last time when this driver looked at its source and found nothing new.
+        progressed_at: Last time when the pipeline made progress, by this driver or an earlier one: it
+            committed a batch, or found nothing new at its source.
+        caught_up_at: Last time when the pipeline had read everything its source had, by this driver or an
+            earlier one.
         batches: Batches that this driver has written.
-        watermarks: Watermark of each of several streams, by its name; None before its first row with an
-            event time. Empty for a pipeline with one watermark at most.
-        notes: What a user should know of the input, such as a declared column that no file has.
-        expectation_violations: Rows that were not as a table expects, by table and expectation.
-        trigger_seconds: The declared trigger of a stream.
-        trigger: Its kind, where that has no batches: `continuous` or `real_time`. Then `batch_id` is the
-            number of what Spark noted last in the checkpoint, and what is sent since is sent again after a
-            crash; nobody but Spark counts rows, and with `continuous` nobody does.
-        progress_within_seconds: How long a stream may run without progress.
-        source_retention_seconds: How long the source keeps records, where its broker has told.
-        source_keeps_for_ever: Whether the broker has told that it keeps them for ever.
+        watermarks: Watermark of each stream, by name, if there are several streams; None before the stream's
+            first row with an event time. Empty for a pipeline with one watermark or none.
+        notes: Facts about the input for the user, such as a declared column that no file has.
+        expectation_violations: Number of rows that violated an expectation, by table and expectation.
+        trigger_seconds: The declared trigger interval of a stream.
+        trigger: Kind of a trigger without batches: `continuous` or `real_time`. Then `batch_id` is the number
+            of Spark's last note in the checkpoint. Rows sent since that note are sent again after a crash.
+            Only Spark counts rows, and with `continuous` it does not count them either.
+        progress_within_seconds: Maximum time without progress for a stream.
+        source_retention_seconds: Retention of the source, if its broker reports it.
+        source_keeps_for_ever: True if the broker reports unlimited retention.
     """
 
     model_config = ConfigDict(frozen=True, extra="ignore")
@@ -68,23 +70,23 @@ class Status(BaseModel):
     error: dict[str, Any] | None = None
     notes: list[str] = Field([], exclude_if=lambda notes: not notes)
     trigger_seconds: float | None = None
-    # Most streams have batches, and say nothing of it.
+    # Empty for a stream with batches, which is the usual case.
     trigger: str = Field("", exclude_if=lambda kind: not kind)
     progress_within_seconds: float | None = None
     source_retention_seconds: float | None = None
     source_keeps_for_ever: bool = False
 
     def age(self, now: datetime | None = None) -> timedelta:
-        """Time since the driver last wrote this."""
+        """Return the time since the driver last wrote this."""
         return (now or datetime.now(UTC)) - self.updated_at
 
 
 def read_status(store: Store, layout: Layout, pipeline: str) -> Status | None:
-    """The newest status; None if no driver of the pipeline ever wrote one."""
+    """Return the newest status; None if no driver of the pipeline ever wrote one."""
     document = store.read_json(layout.status(pipeline))
     return None if document is None else Status.model_validate(document)
 
 
 def write_status(store: Store, path: str, status: Status) -> None:
-    """Replace the status at `path`: `Layout.status`, or `Layout.backfill_status` of a backfill."""
+    """Replace the status at `path`: `Layout.status`, or `Layout.backfill_status` for a backfill."""
     store.write_json(path, status.model_dump(mode="json"))

@@ -23,17 +23,17 @@ WATERMARKS = "watermarks"
 # By stream: milliseconds since 1970; None before the first row with an event time.
 Watermarks = Mapping[str, int | None]
 
-# Latest moment that a datetime can hold. A watermark beyond it is that of a broken event.
+# Maximum timestamp of a datetime. A later watermark comes from a broken event.
 _LATEST_MILLISECONDS = int(datetime(9999, 12, 31, tzinfo=UTC).timestamp() * 1000)
 
 
 def read_watermarks(store: Store, checkpoint: str, before: int | None = None) -> Watermarks:
-    """Return the watermarks after the newest batch; empty if none were kept.
+    """Return the watermarks after the newest batch; empty if none were stored.
 
     Args:
         store: The storage.
         checkpoint: The checkpoint directory.
-        before: Batch that has not ended: only batches before it count.
+        before: Unfinished batch; only batches before it count.
 
     Raises:
         DataError: TIDE-STOR-001, if the file is damaged.
@@ -43,12 +43,12 @@ def read_watermarks(store: Store, checkpoint: str, before: int | None = None) ->
 
 
 def write_watermarks(store: Store, checkpoint: str, batch_id: int, watermarks: Watermarks) -> None:
-    """Keep the watermarks after a batch."""
+    """Store the watermarks after a batch."""
     store.write_json(_path(checkpoint, batch_id), watermarks)
 
 
 def delete_watermarks(store: Store, checkpoint: str, before: int) -> None:
-    """Delete the watermarks of batches that Spark does not keep either."""
+    """Delete the watermarks of batches that Spark has purged."""
     for number in _kept(store, checkpoint):
         if number < before:
             store.delete(_path(checkpoint, number))
@@ -60,7 +60,7 @@ def moments_of(watermarks: Watermarks) -> dict[str, datetime | None]:
 
 
 def _moment(milliseconds: int) -> datetime | None:
-    # As Spark reports it: a watermark of 1970 or before is none.
+    # As Spark reports it: a watermark of 1970 or earlier means none.
     if milliseconds <= 0:
         return None
     return datetime.fromtimestamp(min(milliseconds, _LATEST_MILLISECONDS) / 1000, tz=UTC)

@@ -1,13 +1,14 @@
-"""A generation that begins with a past: its first batch reads it for the state, and writes no row twice.
+"""A warm start: the first batch of a generation reads past records for the state and writes no row twice.
 
     start ─── archive ─── join ─── broker ─── end ─── live
     └────────────── batch 0 ─────────────────┘ └─ batch 1 …
 
-`end` is where the generation before stood, so the tables have what batch 0 reads: rows of windows that were
-closed by then are left out, for good. All of it is one batch, because between batches Spark drops what is
-behind the watermark, and partitions of a past are not read at one pace.
+`end` is where the previous generation stopped, so the tables already have the results of the records in batch
+0. Rows of windows that were closed by then are left out permanently. The whole past is one batch, for two
+reasons: between batches Spark drops records behind the watermark, and partitions of the past are not read at
+the same pace.
 
-It lies in the checkpoint, so that every copy of that knows which windows the tables have.
+The file is stored in the checkpoint, so every copy of the checkpoint knows which windows the tables have.
 """
 
 from __future__ import annotations
@@ -20,7 +21,7 @@ from tidemill.capture.archive import Archive
 from tidemill.ledger.entry import Positions
 from tidemill.storage.store import Store
 
-# Its file in the checkpoint, beside Spark's own.
+# Its file in the checkpoint, next to Spark's own files.
 WARM_START = "warm_start.json"
 
 
@@ -29,8 +30,8 @@ class WarmStart(BaseModel):
 
     Args:
         start: First offset of each partition.
-        end: Where it ends, exclusive, and live reading begins.
-        archive: What of it is read from a hub's archive; None if the broker has all.
+        end: End of the past, exclusive, where live reading begins.
+        archive: Part that is read from an event hub's archive; None if the broker has all records.
         written_until: End of the last windows that the tables have; None if they have none.
     """
 
@@ -43,28 +44,28 @@ class WarmStart(BaseModel):
 
     @property
     def join(self) -> Positions:
-        """First offset of each partition that the broker must have."""
+        """Return the first offset of each partition that is read from the broker."""
         return self.start if self.archive is None else self.archive.from_hub(self.start)
 
     @property
     def records(self) -> int:
-        """Offsets of the past; of them `archived` ones are in the archive."""
+        """Return the number of offsets in the past; `archived` of them are in the archive."""
         return _between(self.start, self.end)
 
     @property
     def archived(self) -> int:
-        """Offsets that are read from the archive."""
+        """Return the number of offsets that are read from the archive."""
         return _between(self.start, self.join)
 
 
 def read_warm_start(store: Store, checkpoint: str) -> WarmStart | None:
-    """The past of a checkpoint; None for one that began without."""
+    """Return the past of a checkpoint; None if it began without one."""
     document = store.read_json(f"{checkpoint}/{WARM_START}")
     return None if document is None else WarmStart.model_validate(document)
 
 
 def write_warm_start(store: Store, checkpoint: str, warm: WarmStart) -> None:
-    """Let a checkpoint that has no batch yet begin with a past."""
+    """Add a past to a checkpoint that has no batch yet."""
     store.write_json(f"{checkpoint}/{WARM_START}", warm.model_dump(mode="json"))
 
 

@@ -1,1 +1,1 @@
-"""What each committed batch did, kept inside the Delta commits and read without a JVM."""
+"""The record of each committed batch, stored in the Delta commits and read without a JVM."""

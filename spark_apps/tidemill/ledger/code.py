@@ -1,4 +1,4 @@
-"""What runs, as ledger entries tell it: digests of code and declaration, without loading either."""
+"""Digests of code and declaration for ledger entries, without loading either."""
 
 from __future__ import annotations
 
@@ -11,7 +11,7 @@ from tidemill.spec.project import Pipeline
 
 
 def code_of(pipeline: Pipeline) -> Code:
-    """What runs, for the ledger."""
+    """Return the code record of a pipeline for the ledger."""
     digest = hashlib.sha256()
     for file in reversed(pipeline.named_files):
         digest.update(file.read_bytes())
@@ -19,7 +19,7 @@ def code_of(pipeline: Pipeline) -> Code:
         digest.update(f"{name} {model.model_dump_json(exclude_defaults=True)}".encode())
     deciding = {"sources", "payload_", "event_time_", "transform", "sinks"}
     parts = pipeline.spec.model_dump(mode="json", by_alias=True, exclude_defaults=True, include=deciding)
-    # An alias leads to another model without a change of the declaration.
+    # An alias can resolve to another model without a change of the declaration.
     found = sorted((name, model.digest) for name, model in pipeline.models.items())
     deciders = [digest.hexdigest(), parts, *([found] if found else [])]
     rules = hashlib.sha256(json.dumps(deciders, sort_keys=True).encode())

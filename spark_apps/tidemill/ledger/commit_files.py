@@ -1,4 +1,4 @@
-"""The data files that commits of a table have touched, as its log names them. Format: the Delta protocol."""
+"""The data files that a table's commits have changed, from its log. Format: the Delta protocol."""
 
 from __future__ import annotations
 
@@ -11,17 +11,17 @@ from typing import Any
 from tidemill.ledger.read import open_table, unreadable_log
 from tidemill.storage.store import Store
 
-# Commits read at the same time, which hides the waits of an object store.
+# Commits read concurrently, to hide an object store's latency.
 _READ_AT_ONCE = 8
 
 
 @dataclass(frozen=True)
 class ChangedFiles:
-    """How many data files a commit has changed, without those that it only moved (OPTIMIZE).
+    """Numbers of data files that a commit has changed, without those that it only moved (OPTIMIZE).
 
     Args:
-        added: New ones.
-        removed: Those that are gone.
+        added: Number of new files.
+        removed: Number of removed files.
     """
 
     added: int
@@ -29,14 +29,14 @@ class ChangedFiles:
 
 
 def changed_files(path: str, versions: Iterable[int]) -> list[ChangedFiles]:
-    """What each of these commits has changed, in the same order.
+    """Return the numbers of changed files of these commits, in the same order.
 
     Args:
         path: The table.
-        versions: Of the commits.
+        versions: Versions of the commits.
 
     Raises:
-        DataError: TIDE-LEDG-001, if the log does not have one of them any more.
+        DataError: TIDE-LEDG-001, if one of them is no longer in the log.
     """
     store = Store(path)
 
@@ -51,15 +51,15 @@ def changed_files(path: str, versions: Iterable[int]) -> list[ChangedFiles]:
 def files_touched(
     path: str, versions: Iterable[int], kinds: Collection[str] = ("add", "remove")
 ) -> frozenset[str]:
-    """Files that these commits have added or removed.
+    """Return the files that these commits have added or removed.
 
     Args:
         path: The table.
-        versions: Of the commits.
-        kinds: Which of both.
+        versions: Versions of the commits.
+        kinds: Kinds of action to include.
 
     Raises:
-        DataError: TIDE-LEDG-001, if the log does not have one of them any more.
+        DataError: TIDE-LEDG-001, if one of them is no longer in the log.
     """
     store, files = Store(path), set()
     for version in versions:
@@ -70,14 +70,14 @@ def files_touched(
 
 
 def changed_paths(content: bytes, kind: str) -> Iterator[str]:
-    """Files of one kind of action in a commit, without those that it only moved (OPTIMIZE).
+    """Yield the files of one kind of action in a commit, without files that it only moved (OPTIMIZE).
 
     Args:
-        content: The commit, as its log has it.
-        kind: `add`, `remove`, or `cdc` for what it keeps of its changes.
+        content: Content of the commit file.
+        kind: `add`, `remove`, or `cdc` for change data files.
 
     Returns:
-        Relative and percent-encoded, as the log writes them.
+        Relative and percent-encoded paths, as the log writes them.
     """
     for line in content.splitlines():
         action: dict[str, Any] | None = json.loads(line).get(kind)
@@ -93,7 +93,7 @@ def _content(store: Store, path: str, version: int) -> bytes:
 
 
 def files_of(path: str, version: int) -> frozenset[str]:
-    """All files of a version; none if there is no table."""
+    """Return all files of a version; empty if the table does not exist."""
     table = open_table(path)
     if table is None:
         return frozenset()

@@ -1,4 +1,4 @@
-"""How the rows of a range differ from those that its records are made into."""
+"""The difference between the rows of a range and the rows that its records produce."""
 
 from __future__ import annotations
 
@@ -6,16 +6,16 @@ from pydantic import BaseModel, ConfigDict
 
 
 class Difference(BaseModel):
-    """One table, or the quarantine.
+    """The difference in one table or in the quarantine.
 
     Args:
         name: Its name in the ledger.
-        version: The version that was looked at; None if there is no table.
-        rows: Rows that the records are made into.
-        missing: Of these, how many are not in the table.
-        surplus: Rows of the range that are in the table and made of no record.
-        missing_rows: The first of them, as JSON.
-        surplus_rows: The same.
+        version: The compared version; None if the table does not exist.
+        rows: Number of rows that the records produce.
+        missing: Number of those rows that are not in the table.
+        surplus: Number of rows in the table's range that no record produces.
+        missing_rows: The first missing rows, as JSON.
+        surplus_rows: The first surplus rows, as JSON.
     """
 
     model_config = ConfigDict(frozen=True)
@@ -30,11 +30,11 @@ class Difference(BaseModel):
 
     @property
     def is_none(self) -> bool:
-        """Whether the two agree."""
+        """Return True if there is no difference."""
         return self.missing == 0 == self.surplus
 
     def lines(self) -> list[str]:
-        """As a person reads it."""
+        """Return the difference as readable lines."""
         at = "no table" if self.version is None else f"version {self.version}"
         if self.is_none:
             return [f"  equal     {self.name}: {self.rows} rows, {at}"]

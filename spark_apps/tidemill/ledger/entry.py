@@ -22,13 +22,13 @@ Positions = dict[str, dict[str, int]]
 
 
 class OffsetRange(BaseModel):
-    """What a batch read of one source: Spark's offset documents, `start` exclusive of the batch before.
+    """The range that a batch read of one source, as Spark's offset documents.
 
     Args:
-        start: Where it began.
-        end: Where it ended.
-        topic_ids: Id that the broker gave each topic when it was made; without topics whose id it does not
-            tell. Offsets say nothing about a topic of the same name and another id.
+        start: Where it began: the exclusive end of the batch before.
+        end: Where it ended, exclusive.
+        topic_ids: Id that the broker gave each topic at its creation, for topics whose id the broker reports.
+            Offsets are meaningless for a topic with the same name and another id.
         cluster: Id of the brokers' cluster, or the event hub with its namespace.
     """
 
@@ -44,9 +44,9 @@ class UsedModel(BaseModel):
     """A model that a transform applied.
 
     Args:
-        uri: Where it was declared to be found.
-        version: Its version in the registry; None of a folder.
-        digest: Of its files.
+        uri: Declared address.
+        version: Its version in the registry; None for a folder.
+        digest: Digest of its files.
     """
 
     model_config = ConfigDict(frozen=True)
@@ -61,14 +61,14 @@ class UsedModel(BaseModel):
 
 
 class Code(BaseModel):
-    """What ran.
+    """The code that ran.
 
     Args:
-        tidemill: Its version.
-        digest: Of the transform and schema files, and of the models as they are declared.
+        tidemill: Version of Tidemill.
+        digest: Digest of the transform and schema files, and of the models as declared.
         spec: Digest of the declaration.
-        rules: Digest of all that decides what becomes of a record: the files, payload, event time, sinks.
-        models: Those that the transform applied, by name; None if it applied none, or no driver ran.
+        rules: Digest of everything that decides the result for a record: files, payload, event time, sinks.
+        models: Models that the transform applied, by name; None if it applied none, or no driver ran.
     """
 
     model_config = ConfigDict(frozen=True)
@@ -81,18 +81,18 @@ class Code(BaseModel):
 
 
 class _Known(BaseModel):
-    """What an entry lacks was not known when it was written; what is empty was not declared."""
+    """A model that distinguishes unknown fields (missing) from undeclared ones (empty)."""
 
     model_config = ConfigDict(frozen=True, extra="ignore")
 
     @model_serializer(mode="wrap")
     def _what_is_known(self, dump: SerializerFunctionWrapHandler) -> dict[str, Any]:
-        """An entry that carries another one's shape over knows no more than that one."""
+        """Write only the known fields, so that a copied shape claims no more than the original."""
         return {name: value for name, value in dump(self).items() if name in self.model_fields_set}
 
 
 class SinkShape(_Known):
-    """How one sink takes the result."""
+    """The declaration of one sink."""
 
     mode: str = ""
     key: tuple[str, ...] = ()
@@ -102,17 +102,17 @@ class SinkShape(_Known):
 
 
 class StreamShape(_Known):
-    """What one stream is declared like.
+    """The declaration of one stream.
 
     Args:
         source: Kind of the source.
         event_time: Column of the watermark.
         path: Folder of a files source.
-        format: Format of its files; `changes` of a table whose change feed is read.
-        columns: Their columns.
-        payload: How the records of a topic are decoded.
-        watermark: How late an event may be.
-        window: Length of the result's windows, as it is declared.
+        format: Format of its files; `changes` for a table whose change feed is read.
+        columns: Columns of the files.
+        payload: Decoding of a topic's records.
+        watermark: Maximum lateness of an event.
+        window: Declared length of the result's windows.
     """
 
     source: str = ""
@@ -126,14 +126,16 @@ class StreamShape(_Known):
 
 
 class Shape(StreamShape):
-    """What of the declaration checkpoint and tables depend on: Spark goes on with the old one, or wrongly.
+    """The part of the declaration that checkpoint and tables depend on.
+
+    After a change, Spark would ignore the new value, or produce wrong results.
 
     Args:
-        output_mode: Spark's.
+        output_mode: Spark's output mode.
         shuffle_partitions: Partitions of stateful operators.
         tables: Tables that are written.
-        sinks: By name.
-        streams: Each of several streams, by name; then the shape's own values say nothing of a stream.
+        sinks: Sinks by name.
+        streams: Each of several streams, by name; then the shape's own stream fields are unused.
     """
 
     output_mode: str
@@ -143,7 +145,7 @@ class Shape(StreamShape):
     streams: dict[str, StreamShape] = {}
 
     def of_stream(self, name: str) -> Shape | None:
-        """What concerns one of several streams; None if it was not declared."""
+        """Return the shape of one of several streams; None if it was not declared."""
         stream = self.streams.get(name)
         if stream is None:
             return None
@@ -155,13 +157,13 @@ class Shape(StreamShape):
 
 
 class ExpectationCounts(BaseModel):
-    """What became of the rows of one commit by the expectations of its table.
+    """The effect of a table's expectations on the rows of one commit.
 
     Args:
-        checked: Rows, of which `dropped` and `quarantined` were not written.
-        dropped: Rows that were left out.
-        quarantined: Rows that went to the quarantine; one that is to be dropped, too, counts here only.
-        violations: Rows that violate each expectation, by its name; a row may count several times.
+        checked: Number of rows, including `dropped` and `quarantined` rows, which were not written.
+        dropped: Number of rows that were left out.
+        quarantined: Number of rows that went to the quarantine, even if another expectation drops them.
+        violations: Number of rows that violate each expectation, by name; a row can count several times.
     """
 
     model_config = ConfigDict(frozen=True, extra="ignore")
@@ -173,29 +175,28 @@ class ExpectationCounts(BaseModel):
 
     @property
     def written(self) -> int:
-        """Rows that the table was given."""
+        """Return the number of rows that were written to the table."""
         return self.checked - self.dropped - self.quarantined
 
 
 class LedgerEntry(BaseModel):
-    """What one commit did. `rows` and `event_time` are unknown beforehand to Spark's writer.
+    """The record of one commit. Spark's writer cannot know `rows` and `event_time` in advance.
 
-    Mode `base` is of a verb, not of a driver: with this commit the generation begins, and the table stands
-    after `batch_id`. What it says of sources, shape and watermark is that of the batch; `run_id` is the
-    verb's request.
+    Mode `base` marks a commit of a verb instead of a driver. The generation begins with this commit, and
+    `batch_id` is the last batch in the table. Sources, shape and watermark are those of that batch, and
+    `run_id` is the verb's request.
 
-    `quarantined_rows` and `late_rows` are the batch's, the same in the entry of each of its outputs;
-    `expectations` are of the rows of its own output; `set_aside` has, by output, a digest of the rows that
-    they send to the quarantine, the same in each entry of the batch.
-    `no_event_time_rows` are rows that were read without an event time, where windows drop them; like the
-    former two, they are in no table.
-    `plan` is the digest of a backfill's plan, `chunk` the number of its chunk, from 0.
-    `published` names the attempt of a backfill whose staged rows the commit brought in, all at once.
-    `tables_read` has the version of each table that the batch was joined with, by the source's name.
-    `source_schemas` names the version of the columns of each stream that discovers them.
-    `poison_records` names the records, `topic-partition-offset`, that the batch leaves out because the
-    transform fails at them.
-    `columns_added` names the columns that the commit added to its table.
+    `quarantined_rows` and `late_rows` count rows of the batch, so they are the same in the entry of each of
+    its outputs. `expectations` counts rows of the entry's own output. `set_aside` has, by output, a digest of
+    the rows that it sends to the quarantine; it is the same in each entry of the batch. `no_event_time_rows`
+    counts rows without an event time that windows drop. Like the first two, these rows are in no table.
+
+    `plan` is the digest of a backfill's plan, `chunk` the number of its chunk, from 0. `published` names the
+    backfill attempt whose staged rows the commit added, all at once. `tables_read` has the version of each
+    table that the batch was joined with, by source name. `source_schemas` names the version of the columns of
+    each stream that discovers them. `poison_records` names the records, as `topic-partition-offset`, that the
+    batch leaves out because the transform fails for them. `columns_added` names the columns that the commit
+    added to its table.
     """
 
     model_config = ConfigDict(frozen=True, extra="ignore")
@@ -230,34 +231,34 @@ class LedgerEntry(BaseModel):
 
     @property
     def transaction(self) -> tuple[str, int] | None:
-        """Delta's transaction id and version of the commit; None of one that belongs to no batch."""
+        """Return Delta's transaction id and version of the commit; None if it belongs to no batch."""
         if self.generation is None or self.batch_id is None:
             return None
         return transaction_id(self.pipeline, self.generation, self.output), self.batch_id
 
     @property
     def ends(self) -> dict[str, Any]:
-        """End offset document of each source."""
+        """Return the end offset document of each source."""
         return {name: read.end for name, read in self.sources.items()}
 
     @property
     def topic_ids(self) -> dict[str, str]:
-        """Ids that the topics had."""
+        """Return the ids of the topics."""
         read = (source.topic_ids or {} for source in self.sources.values())
         return {topic: topic_id for ids in read for topic, topic_id in ids.items()}
 
     @property
     def cluster(self) -> str | None:
-        """Whose offsets these are; None where nobody told."""
+        """Return the cluster of the offsets; None if it is unknown."""
         return next((read.cluster for read in self.sources.values() if read.cluster), None)
 
     def to_text(self) -> str:
-        """The text that goes into the commit."""
+        """Return the text that goes into the commit."""
         return self.model_dump_json(exclude_none=True)
 
 
 def parse_entry(text: object) -> LedgerEntry | None:
-    """Read the text of a commit; None if Tidemill did not write it."""
+    """Parse the text of a commit; return None if Tidemill did not write it."""
     if not isinstance(text, str) or not text.startswith("{"):
         return None
     try:

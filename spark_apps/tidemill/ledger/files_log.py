@@ -1,7 +1,7 @@
-"""The log of a files sink's folder, read without a JVM: which batch named which files, and who writes there.
+"""The log of a files sink's folder, read without a JVM: the files of each batch, and the owner of the folder.
 
-Spark's log `_spark_metadata` has one entry for each batch. Each tenth one, `<batch>.compact`, repeats all
-before it, and those are deleted after a while. The format is Spark's (FileStreamSinkLog): a line with the
+Spark's log `_spark_metadata` has one entry per batch. Every tenth entry, `<batch>.compact`, repeats all
+earlier ones, which are deleted after a while. The format is Spark's (FileStreamSinkLog): a line with the
 version, then one JSON object for each file.
 """
 
@@ -30,13 +30,13 @@ _ENTRY = re.compile(r"(?P<batch>\d+)(?P<compact>\.compact)?")
 
 
 class Claim(BaseModel):
-    """A pipeline's word that a folder is its own, kept in the folder by the first driver of a generation.
+    """A pipeline's claim of a folder, stored in the folder by the first driver of a generation.
 
     Args:
-        root: Storage root of the pipeline: its name alone would be the same elsewhere.
-        pipeline: Its name.
-        generation: Of its checkpoint.
-        after_batch: Newest batch of the checkpoint then; -1 for none.
+        root: Storage root of the pipeline, because the pipeline's name alone is not unique across roots.
+        pipeline: Name of the pipeline.
+        generation: Generation of its checkpoint.
+        after_batch: Newest batch of the checkpoint at that time; -1 for none.
         layout: Format, partitions and columns of the files.
     """
 
@@ -51,14 +51,14 @@ class Claim(BaseModel):
 
 @dataclass(frozen=True)
 class FilesCommit:
-    """The files that one batch named, or several batches whose entries Spark has put into one.
+    """The files of one batch, or of several batches whose entries Spark has merged.
 
     Args:
         batch_id: The batch, or the last one.
-        first_batch: The first one.
-        committed_at: When the entry was written.
+        first_batch: The first batch.
+        committed_at: Time when the entry was written.
         files: Paths relative to the folder.
-        size: Bytes of all files.
+        size: Total size of the files, in bytes.
     """
 
     batch_id: int
@@ -69,7 +69,7 @@ class FilesCommit:
 
     @property
     def batches(self) -> str:
-        """The batches as people read them."""
+        """Return the batches as readable text."""
         return (
             str(self.batch_id) if self.first_batch == self.batch_id else f"{self.first_batch}-{self.batch_id}"
         )
@@ -77,13 +77,13 @@ class FilesCommit:
 
 @dataclass(frozen=True)
 class FilesLog:
-    """Content of the log and the claims of one folder.
+    """The log and the claims of one folder.
 
     Args:
         folder: The folder.
-        store: Holds it.
-        commits: Newest first.
-        claims: Oldest first.
+        store: Store of the folder.
+        commits: Commits, newest first.
+        claims: Claims, oldest first.
     """
 
     folder: str
@@ -93,12 +93,12 @@ class FilesLog:
 
     @property
     def newest_batch(self) -> int:
-        """Number of the newest batch; -1 for none."""
+        """Return the number of the newest batch; -1 for none."""
         return self.commits[0].batch_id if self.commits else -1
 
     @property
     def files(self) -> list[str]:
-        """Paths of all files that the log names, relative to the folder."""
+        """Return the paths of all files in the log, relative to the folder."""
         return [file for commit in reversed(self.commits) for file in commit.files]
 
     def claim_of(self, batch_id: int) -> Claim | None:
@@ -106,7 +106,7 @@ class FilesLog:
         return next((claim for claim in reversed(self.claims) if claim.after_batch < batch_id), None)
 
     def read(self, file: str) -> bytes:
-        """Return the content of a file that the log names.
+        """Return the content of a file in the log.
 
         Raises:
             DataError: TIDE-LEDG-002, if the file is gone.
@@ -121,7 +121,7 @@ def read_files_log(layout: Layout, path: str) -> FilesLog | None:
     """Return the log of a files sink's folder; None if no batch was written there.
 
     Args:
-        layout: Of the environment.
+        layout: Layout of the environment.
         path: The sink's `path`.
 
     Raises:
@@ -143,14 +143,14 @@ def read_files_log(layout: Layout, path: str) -> FilesLog | None:
         files = _files_in(store, folder, name)
         fresh = {file: size for file, size in files.items() if file not in named}
         named |= fresh.keys()
-        # A compact entry whose batches are gone does not say which batch named which file.
+        # If the entries before a compact one are gone, it is unknown which batch wrote which file.
         first = 0 if is_compact and not commits else batch
         commits.append(FilesCommit(batch, first, entries[name].modified, tuple(fresh), sum(fresh.values())))
     return FilesLog(folder, store, commits[::-1], _claims(store, folder)) if commits else None
 
 
 def _files_in(store: Store, folder: str, name: str) -> dict[str, int]:
-    """Return the size of each file that an entry names."""
+    """Return the size of each file in an entry."""
     content = store.read(f"{folder}/{LOG}/{name}")
     files: dict[str, int] = {}
     try:
@@ -164,7 +164,7 @@ def _files_in(store: Store, folder: str, name: str) -> dict[str, int]:
 
 
 def _relative(folder: str, uri: str) -> str:
-    """Return a file's path below the folder; Spark writes URIs, in which some characters are encoded."""
+    """Return a file's path below the folder; Spark writes URIs with encoded characters."""
     whole = unquote(urlsplit(uri).path)
     above = urlsplit(folder).path if "://" in folder else folder
     if not whole.startswith(f"{above}/"):
@@ -181,13 +181,13 @@ def _claims(store: Store, folder: str) -> list[Claim]:
         try:
             found.append(Claim.model_validate_json(store.read(file.path) or b""))
         except ValidationError:
-            # Of a driver that was killed while it wrote it.
+            # Left by a driver that was killed while it wrote the claim.
             continue
     return sorted(found, key=lambda claim: claim.after_batch)
 
 
 def _plain(folder: str) -> str:
-    """Return a folder as the paths of its files begin: on a local disk without scheme, `.` and `..`."""
+    """Return a folder as in its files' paths: local paths are normalised and have no scheme."""
     if folder.startswith("file:"):
         folder = unquote(urlsplit(folder).path)
     return folder.rstrip("/") if "://" in folder else posixpath.normpath(folder)
@@ -197,9 +197,9 @@ def _store_of(layout: Layout, folder: str) -> Store | None:
     if folder.startswith(f"{layout.root}/"):
         return Store(layout.root)
     if "://" not in folder:
-        # A store creates its folder; what only reads must not.
+        # Opening a store creates its folder, and a reader must not.
         return Store(folder) if Path(folder).is_dir() else None
-    # The bucket or container of another address, which the keys of the storage root open.
+    # The bucket or container of another address, which the keys of the storage root also open.
     return Store("/".join(folder.split("/")[:3]), access_to(layout.root))
 
 

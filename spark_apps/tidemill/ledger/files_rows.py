@@ -1,7 +1,6 @@
-"""The rows of a files sink's folder for one query: of the files that the folder's log names, no others.
+"""The rows of a files sink's folder for one query, from the files in the folder's log only.
 
-DataFusion, as deltalake brings it along, reads Delta tables only, so the rows are copied into a temporary
-one.
+DataFusion, as included in deltalake, reads only Delta tables, so the rows are copied into a temporary one.
 """
 
 from __future__ import annotations
@@ -33,10 +32,10 @@ FILES_AT_ONCE = 50
 # Name of the folder of null, in Hive's layout.
 _NULL = "__HIVE_DEFAULT_PARTITION__"
 
-# Options of CSV whose meaning is known here; others change what the text of a value is.
+# Known CSV options. Other options could change the text of a value.
 _CSV_OPTIONS = frozenset({"header", "sep", "delimiter", "compression"})
 
-# `json by (day) of id int64, day date32[day]`: what a claim says of the files.
+# The form of a claim's layout, such as `json by (day) of id int64, day date32[day]`.
 _LAYOUT = re.compile(r"\w+ by \((?P<partitions>.*?)\) of (?P<columns>.*)")
 _DECIMAL = re.compile(r"decimal128\((\d+), (\d+)\)")
 
@@ -46,7 +45,7 @@ class FolderRows:
     """The rows of a files sink's folder.
 
     Args:
-        layout: Of the environment.
+        layout: Layout of the environment.
         sink: The sink.
     """
 
@@ -73,7 +72,7 @@ class FolderRows:
 
 
 def declared_folders(layout: Layout, project: Project) -> dict[str, FolderRows]:
-    """Return the folders of all files sinks by their names in a query; an invalid pipeline file has none."""
+    """Return all files sinks' folders by their names in a query; invalid pipeline files are skipped."""
     found: dict[str, FolderRows] = {}
     for name in project.pipeline_names():
         with suppress(SpecError):
@@ -88,7 +87,7 @@ def folders_of(layout: Layout, spec: PipelineSpec) -> dict[str, FolderRows]:
 
 
 def check_readable(sink: FilesSink) -> None:
-    """Refuse files that only Spark reads as they are meant.
+    """Raise an error for files that only Spark reads correctly.
 
     Raises:
         UsageError: TIDE-QUERY-007.
@@ -105,11 +104,11 @@ def check_readable(sink: FilesSink) -> None:
 
 
 def copy_rows(log: FilesLog, sink: FilesSink, into: str) -> DeltaTable:
-    """Copy the rows of the files that a log names.
+    """Copy the rows of the files in a log.
 
     Args:
-        log: Of the folder.
-        sink: The declaration of the sink.
+        log: Log of the folder.
+        sink: Declaration of the sink.
         into: An empty local folder.
     """
     from deltalake import DeltaTable, write_deltalake
@@ -122,7 +121,7 @@ def copy_rows(log: FilesLog, sink: FilesSink, into: str) -> DeltaTable:
 
 
 def columns_of(claim: Claim) -> dict[str, pa.DataType | None]:
-    """Return the columns that a claim names with their types; None for a nested type."""
+    """Return the columns of a claim with their types; None for a nested type."""
     match = _LAYOUT.fullmatch(claim.layout)
     columns: dict[str, pa.DataType | None] = {}
     for part in _split(match["columns"]) if match else ():
@@ -132,7 +131,7 @@ def columns_of(claim: Claim) -> dict[str, pa.DataType | None]:
 
 
 def _split(text: str) -> list[str]:
-    """Return the parts between the commas outside of brackets."""
+    """Split the text at the commas outside of brackets."""
     parts, depth = [""], 0
     for character in text:
         depth += (character in "<([") - (character in ">)]")
@@ -182,7 +181,7 @@ def _rows_of(
     for name, value in partitions.items():
         kind = columns.get(name) or pa.string()
         rows = rows.append_column(name, pa.array([value] * rows.num_rows, pa.string()).cast(kind))
-    # Spark writes timestamps of Parquet without a zone, and JSON without what is null everywhere.
+    # Spark writes Parquet timestamps without a zone, and omits JSON fields that are null everywhere.
     for place, field in enumerate(rows.schema):
         kind = columns.get(field.name)
         if kind is not None and kind != field.type:
@@ -191,7 +190,7 @@ def _rows_of(
 
 
 def _partitions(file: str) -> dict[str, str | None]:
-    """Return the values that the folders of a file name, in Hive's layout."""
+    """Return the partition values in the folders of a file's path, in Hive's layout."""
     values: dict[str, str | None] = {}
     for folder in file.split("/")[:-1]:
         name, sign, value = folder.partition("=")
@@ -224,7 +223,7 @@ def _json(source: Any, columns: Mapping[str, pa.DataType | None]) -> pa.Table:
     from pyarrow import json
 
     known = [(name, kind) for name, kind in columns.items() if kind is not None]
-    # A column that is declared and in no record is null in all of them.
+    # A declared column that is in no record is null in all rows.
     return json.read_json(source, parse_options=json.ParseOptions(explicit_schema=pa.schema(known)))
 
 
@@ -235,7 +234,7 @@ def _csv(source: Any, sink: FilesSink, columns: Mapping[str, pa.DataType | None]
     has_header = options.get("header", "false").lower() == "true"
     read = csv.ReadOptions(column_names=None if has_header else list(columns))
     separator = options.get("sep", options.get("delimiter", ","))
-    # As Spark writes: quotes behind a backslash, nothing for null, and quotes for an empty text.
+    # Spark escapes quotes with a backslash, writes nothing for null, and quotes an empty text.
     parse = csv.ParseOptions(
         delimiter=separator, double_quote=False, escape_char="\\", newlines_in_values=True
     )

@@ -1,4 +1,4 @@
-"""Commits that other writers win: tried again, because each loss means that someone else made progress."""
+"""Repeat commits that lose to other writers; each loss means that another writer made progress."""
 
 from __future__ import annotations
 
@@ -17,15 +17,15 @@ class LostRaceError(Exception):
 
 @dataclass(frozen=True)
 class Race:
-    """Commits of one table that others may win.
+    """Commits to one table that can lose to other writers.
 
     Args:
-        facts: Of the error in the end: the table, and what should be written to it.
-        fix: What the reader can do.
-        runbook: The error's page.
-        lost: What a lost attempt raises.
-        attempts: Commits lost before the work is given up and repeated as a whole. Only something that writes
-            without end wins ten.
+        facts: Facts of the final error: the table, and the intended write.
+        fix: Next action for the reader.
+        runbook: Page of the error.
+        lost: Exceptions of a lost attempt.
+        attempts: Maximum number of lost commits before the work is given up and repeated as a whole. Only a
+            writer that never stops wins ten.
     """
 
     facts: Mapping[str, object]
@@ -35,7 +35,7 @@ class Race:
     attempts: int = 10
 
     def until_won(self, attempt: Callable[[], Result]) -> Result:
-        """What the first attempt gives that is not lost.
+        """Return the result of the first attempt that is not lost.
 
         Raises:
             UnavailableError: TIDE-SINK-002, if other writers won every attempt.

@@ -1,4 +1,4 @@
-"""The newest rows of a table, and a value of them over time or by key. No JVM, as `tidemill query`."""
+"""The newest rows of a table, and a plot of a value over time or by key. No JVM, as for `tidemill query`."""
 
 from __future__ import annotations
 
@@ -21,43 +21,44 @@ if TYPE_CHECKING:
 
 
 class Column(NamedTuple):
-    """A column, or a field of a struct: its SQL and its type."""
+    """A column, or a field of a struct, with its SQL and its type."""
 
     sql: str
     type: pa.DataType
 
 
 class Point(NamedTuple):
-    """One value and what it belongs to."""
+    """One plotted value with its label."""
 
     label: str
     value: float
 
 
-# Rows that a plot is made of: enough for its sixty points, and some megabytes, however large the table is.
+# Maximum number of rows in a plot: enough for its sixty points, and only some megabytes for a table of any
+# size.
 DRAWN_ROWS = 100_000
 
-# Names of folders begin with it in the ledger, and where people name one of a pipeline's outputs.
+# Prefix of folders in the ledger, and in the names of a pipeline's outputs.
 FOLDER = "files:"
 
-# The same of tables in a driver's memory.
+# Prefix of tables in a driver's memory.
 IN_MEMORY = "memory:"
 
-# Stands for the number of rows, where a table has no column of numbers.
+# Plotted instead of a value if a table has no numeric column.
 COUNT = "count(*)"
 
 
 @dataclass(frozen=True)
 class Axes:
-    """What is drawn.
+    """The axes of a plot.
 
     Args:
-        x: Column of times, numbers or keys, or field of a struct: `window.start`.
-        y: Column of numbers, of which the mean for each `x` is drawn; or `count(*)`.
-        is_ordered: Whether `x` rises with time; keys do not.
-        first_by: Column whose highest values say which rows are drawn of a large table; any are if None.
-        shown_by: Column whose highest values say which rows are shown.
-        is_time: Whether that column has times, so that these rows are the newest ones.
+        x: Column of times, numbers or keys, or a struct field such as `window.start`.
+        y: Numeric column whose mean is plotted for each `x`; or `count(*)`.
+        is_ordered: True if `x` is ordered; keys are not.
+        first_by: Column whose highest values select the plotted rows of a large table; any rows if None.
+        shown_by: Column whose highest values select the listed rows.
+        is_time: True if `shown_by` has times, so that the listed rows are the newest ones.
     """
 
     x: str
@@ -69,25 +70,25 @@ class Axes:
 
     @property
     def rows_title(self) -> str:
-        """In words, of the rows that are shown."""
+        """Return the title of the listed rows."""
         return f"newest rows by {self.shown_by}" if self.is_time else f"rows with the highest {self.shown_by}"
 
     @property
     def title(self) -> str:
-        """In words."""
+        """Return the title of the axes."""
         return f"rows by {self.x}" if self.y == COUNT else f"mean {self.y} by {self.x}"
 
 
 @dataclass(frozen=True)
 class TableView:
-    """What is shown of one version of a table.
+    """The view of one version of a table.
 
     Args:
-        version: Of the table.
+        version: Version of the table.
         columns: Names of the columns.
-        rows: The newest ones, newest first; without a time, those with the highest values.
-        points: What is drawn, in the order of the axis.
-        drawn_rows: How many rows it is made of, if the table has more; else None.
+        rows: The newest rows, newest first; without a time column, those with the highest values.
+        points: Points of the plot, in the order of the axis.
+        drawn_rows: Number of plotted rows if the table has more; else None.
     """
 
     version: int
@@ -99,7 +100,7 @@ class TableView:
 
     @property
     def title(self) -> str:
-        """Of the plot."""
+        """Return the title of the plot."""
         if self.drawn_rows is None:
             return self.axes.title
         if self.axes.first_by is None:
@@ -109,15 +110,15 @@ class TableView:
 
 @dataclass(frozen=True)
 class Wanted:
-    """What a person asked to see.
+    """The user's request.
 
     Args:
         x: Column; chosen by its type if None.
         y: Column; chosen by its type if None.
-        event_time: The pipeline's event time, which is taken for `x` if the table has it.
-        rows: Most rows.
-        points: Most points.
-        drawn_rows: Most rows that these are made of.
+        event_time: The pipeline's event time, which is used as `x` if the table has it.
+        rows: Maximum number of listed rows.
+        points: Maximum number of points.
+        drawn_rows: Maximum number of plotted rows.
     """
 
     x: str | None = None
@@ -131,7 +132,7 @@ class Wanted:
 def table_version(
     layout: Layout, table: str, others: Mapping[str, Copied] = MappingProxyType({})
 ) -> int | None:
-    """Newest version of a table, newest batch of a folder or a table in memory; None if there is none yet."""
+    """Return the newest version of a table, or the newest batch of a folder or memory table; None if none."""
     if table.startswith(FOLDER):
         return others[FILES + table.removeprefix(FOLDER)].newest_batch()
     if table.startswith(IN_MEMORY):
@@ -143,16 +144,16 @@ def table_version(
 def view_table(
     layout: Layout, table: str, wanted: Wanted, others: Mapping[str, Copied] = MappingProxyType({})
 ) -> TableView:
-    """Read what is shown of a table, a folder or a table in memory that exists.
+    """Read the view of an existing table, folder or table in memory.
 
     Args:
-        layout: Of the environment.
+        layout: Layout of the environment.
         table: `<zone>/<table>`, `files:<path>` or `memory:<name>`.
-        wanted: What to show.
+        wanted: The user's request.
         others: Folders and tables in memory by their names in a query.
 
     Raises:
-        UsageError: TIDE-QUERY-005 for a column that does not exist, -006 for one that cannot be drawn.
+        UsageError: TIDE-QUERY-005 for a column that does not exist, -006 for one that cannot be plotted.
     """
     name = _in_query(table)
     read = partial(run_query, layout, others=others)
@@ -175,7 +176,7 @@ def view_table(
 
 
 def _points_query(name: str, axes: Axes, columns: Mapping[str, Column], wanted: Wanted) -> str:
-    """Rows are cut off before they are grouped: each may be a group of its own."""
+    """Return the query of the points; it limits rows before grouping, as each row may be a separate group."""
     x = columns[axes.x].sql
     value, has_value = "CAST(count(*) AS DOUBLE)", ""
     if axes.y != COUNT:
@@ -191,7 +192,7 @@ def _points_query(name: str, axes: Axes, columns: Mapping[str, Column], wanted: 
 
 
 def drawable(columns: Mapping[str, pa.DataType]) -> dict[str, Column]:
-    """Return the columns of a table, and the fields of its structs, by their names."""
+    """Return the columns of a table, and the fields of its structs, by name."""
     found = {name: Column(quoted(name), type_) for name, type_ in columns.items()}
     for name, type_ in columns.items():
         found |= {
@@ -211,7 +212,7 @@ def _fields(name: str, sql: str, type_: pa.DataType) -> Iterator[tuple[str, Colu
 
 
 def choose_axes(columns: Mapping[str, Column], wanted: Wanted) -> Axes:
-    """The columns that a person named, or those that their types suggest.
+    """Return the axes that the user named, or those that the column types suggest.
 
     Raises:
         UsageError: As `view_table`.
@@ -226,7 +227,7 @@ def choose_axes(columns: Mapping[str, Column], wanted: Wanted) -> Axes:
     of_kind = {kind: [name for name in own if kinds[name] == kind] for kind in ("time", "text", "number")}
     integers = [name for name in of_kind["number"] if t.is_integer(columns[name].type)]
     times = sorted(of_kind["time"], key=lambda name: name != wanted.event_time)
-    # A key beside a number of it; else rows by the number itself.
+    # A key with a number; or else the number of rows by the number itself.
     suggested = [*times, *of_kind["text"], *integers]
     candidates = suggested if wanted.x is None else [wanted.x]
     x = next((name for name in candidates if kinds[name] != "other"), None)
@@ -242,12 +243,12 @@ def choose_axes(columns: Mapping[str, Column], wanted: Wanted) -> Axes:
 
 
 def quoted(column: str) -> str:
-    """A column's name in SQL."""
+    """Quote a column's name for SQL."""
     return '"' + column.replace('"', '""') + '"'
 
 
 def _cell(value: object) -> str:
-    """A value of a table that is looked at, not copied from: six digits are enough."""
+    """Format a value for display; six digits are enough."""
     return f"{value:.6g}" if isinstance(value, float) else cell(value)
 
 

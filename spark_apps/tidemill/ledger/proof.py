@@ -1,4 +1,4 @@
-"""Where a table stands, proven by its log; and what leads from there to the table as it was after a batch."""
+"""Prove from a table's log which batches it has, and find the version of the table after a given batch."""
 
 from __future__ import annotations
 
@@ -11,27 +11,27 @@ from tidemill.names import ASIDE_OUTPUTS
 
 
 class UntoldError(LookupError):
-    """The log no longer tells what stood after the batch."""
+    """The log no longer shows the table's state after the batch."""
 
 
 class UnprovenError(LookupError):
-    """The log tells that the table does not stand, and never stood, exactly after the batch."""
+    """The log shows that the table never had exactly the batches up to this one."""
 
 
 @dataclass(frozen=True)
 class Side:
-    """Whose batches count: those of one pipeline that lead to a generation.
+    """The batches that count: those of one pipeline that lead to a generation.
 
     Args:
-        pipeline: Its name.
-        limits: By generation: its last batch that leads there; None for all that it has.
+        pipeline: Name of the pipeline.
+        limits: By generation: its last batch that leads there; None if all its batches do.
     """
 
     pipeline: str
     limits: Mapping[str, int | None]
 
     def batch_of(self, commit: Commit) -> int | None:
-        """Number of the batch after which a commit left the table; None if it is not of this side."""
+        """Return the number of the batch that a commit completed; None if it is not of this side."""
         entry = commit.entry
         if entry is None or entry.pipeline != self.pipeline or entry.generation is None:
             return None
@@ -41,7 +41,7 @@ class Side:
         return None if number is None or (limit is not None and number > limit) else number
 
     def up_to(self, batch_id: int) -> dict[str, int]:
-        """The limits of a side that shares nothing later than a batch with this one."""
+        """Return the limits of this side, cut off after a batch."""
         limits = {
             name: batch_id if last is None else min(last, batch_id) for name, last in self.limits.items()
         }
@@ -50,15 +50,15 @@ class Side:
 
 @dataclass(frozen=True)
 class Undo:
-    """What bringing one table back means.
+    """The effect of restoring one table.
 
     Args:
-        version: Newest version now.
-        to: Version to bring back; the newest one if nothing is to be brought back.
-        batches: Commits of the pipeline that are taken back, newest first.
-        returns: Numbers of batches that were taken back before and come back.
-        maintenance: Commits taken back that changed no row.
-        foreign: Commits of someone else, or of a backfill, that would be taken back.
+        version: Current newest version.
+        to: Version to restore; the newest one if nothing is to be restored.
+        batches: Undone commits of the pipeline, newest first.
+        returns: Batches that were undone before and that the restore brings back.
+        maintenance: Number of undone commits that changed no row.
+        foreign: Undone commits of other writers or of a backfill.
     """
 
     version: int
@@ -70,22 +70,22 @@ class Undo:
 
     @property
     def rows(self) -> int | None:
-        """Rows taken back; None if a commit does not tell."""
+        """Return the number of undone rows; None if a commit does not record it."""
         counts = [commit.rows for commit in self.batches]
         return None if None in counts else sum(count for count in counts if count is not None)
 
 
 def why_unproven(newest_first: Sequence[Commit], side: Side, batch_id: int, output: str) -> str:
-    """Why a log does not prove that its table stands exactly after a batch; empty if it does.
+    """Return why a log does not prove that its table has exactly the batches up to one; empty if it does.
 
-    It does if every logged batch of the side up to this one stands, nothing else of the pipeline's later
-    ones does, and the newest batch is this one. A table of records that were set aside gets only batches
-    with such records: there nothing of the side may have been taken back.
+    The proof needs three things: every logged batch of the side up to this one is in the table, no later
+    batch of the pipeline is, and the newest batch is this one. A table of rejected or late records has only
+    batches with such records, so none of its batches may have been undone.
 
     Args:
-        newest_first: All commits that the log has up to the version in question.
-        side: Whose batches.
-        batch_id: The asserted one.
+        newest_first: All commits in the log up to the version in question.
+        side: Generations whose batches count.
+        batch_id: The batch to prove.
         output: Name of the table in ledger entries.
     """
     try:
@@ -110,21 +110,21 @@ def why_unproven(newest_first: Sequence[Commit], side: Side, batch_id: int, outp
 def way_to(
     newest_first: Sequence[Commit], side: Side, batch_id: int, output: str, left: Collection[str] = ()
 ) -> Undo:
-    """What leads from a table as it is to the table as it was after a batch.
+    """Find the way from the current table to the table as it was after a batch.
 
-    As it is, less what came after the batch; else, if batches were taken back since (by hand, or by a
-    rewind that is itself to be undone), the newest version at which it stood exactly there.
+    Normally the commits after the batch are removed. If batches were undone since (by hand, or by a rewind
+    that is itself to be undone), the result is the newest version that had exactly these batches.
 
     Args:
-        newest_first: All commits that the log has; at least one.
-        side: Whose batches.
-        batch_id: Last one that stays.
+        newest_first: All commits in the log; at least one.
+        side: Generations whose batches count.
+        batch_id: Last batch that stays.
         output: Name of the table in ledger entries.
-        left: Further generations whose batches may be taken back.
+        left: Further generations whose batches may be undone.
 
     Raises:
         UntoldError: If the log does not reach back far enough.
-        UnprovenError: If the table never stood there.
+        UnprovenError: If the table never had exactly these batches.
     """
     own = {*side.limits, *left}
     later = [c.version for c in _told(newest_first) if _is_own(c, side, own) and _goes(c, side, batch_id)]
@@ -148,10 +148,10 @@ def way_to(
 
 
 def _told(newest_first: Iterable[Commit]) -> list[Commit]:
-    """The commits that stand.
+    """Return the commits that count.
 
     Raises:
-        UntoldError: If one restored a moment: which version that was, Delta does not say.
+        UntoldError: If one restored to a timestamp, because Delta does not record its version.
     """
     standing = list(standing_commits(newest_first))
     unnamed = [c.version for c in standing if c.operation == "RESTORE" and c.restored_to is None]
@@ -161,7 +161,7 @@ def _told(newest_first: Iterable[Commit]) -> list[Commit]:
 
 
 def _is_own(commit: Commit, side: Side, generations: Collection[str]) -> bool:
-    """Whether the pipeline itself wrote rows with a commit, no backfill."""
+    """Return True if the pipeline's driver wrote rows with a commit; backfills do not count."""
     entry = commit.entry
     mine = entry is not None and entry.pipeline == side.pipeline and entry.generation in generations
     return mine and not commit.changes_no_row
@@ -173,7 +173,7 @@ def _goes(commit: Commit, side: Side, batch_id: int) -> bool:
 
 
 def _late(newest_first: Sequence[Commit], there: Collection[int], side: Side) -> Commit | None:
-    """A batch that stands and was committed after a verb had left its generation."""
+    """Return a commit that counts, although a verb had left its generation before."""
     live: str | None = None
     for commit in reversed(newest_first):
         entry = commit.entry
@@ -187,7 +187,7 @@ def _late(newest_first: Sequence[Commit], there: Collection[int], side: Side) ->
 
 
 def _before_it_was_left(newest_first: Sequence[Commit], side: Side, batch_id: int) -> int | None:
-    """Newest version with the newest commit of a batch, before the RESTORE or the batch that followed."""
+    """Return the newest version with a batch's newest commit, before the next RESTORE or batch."""
     numbers = {c.version: n for c in newest_first if (n := side.batch_of(c)) is not None and n <= batch_id}
     if not numbers:
         return None

@@ -1,4 +1,4 @@
-"""Reading a quarantine table without a JVM. Record bytes are read only if asked for."""
+"""Read a quarantine table without a JVM. The bytes of records are read only on request."""
 
 from __future__ import annotations
 
@@ -19,10 +19,11 @@ if TYPE_CHECKING:
 _PLACE = ("topic", "partition", "offset", "file", "line")
 _COLUMNS = ("quarantined_at", *_PLACE, "arrived_at", "reason")
 
-# Where a row was found: number of its file, and of the row in it.
+# Position of a row: number of its file, and number of the row in it.
 _IN_FILE, _IN_ROW = "number_of_file", "number_of_row"
 
-# Records whose bytes are in memory at once: one has up to a megabyte, Kafka's usual limit.
+# Maximum number of records whose bytes are in memory at once. A record can have a megabyte, Kafka's usual
+# limit.
 _VALUES_AT_ONCE = 64
 
 # Bytes of a file that are read at once.
@@ -30,13 +31,13 @@ _READ_BYTES = 1 << 20
 
 
 def count_reasons(path: str) -> list[dict[str, Any]]:
-    """Records and newest time of each reason, most frequent first; empty without a table."""
+    """Return records and newest time of each reason, most frequent first; empty without a table."""
     table = open_table(path)
     if table is None:
         return []
     records: Counter[str] = Counter()
     newest: dict[str, datetime] = {}
-    # One part of it at a time: a quarantine may have more rows than there is memory.
+    # One part at a time, because a quarantine may have more rows than fit in memory.
     parts = table.to_pyarrow_dataset().to_batches(
         columns=["reason", "quarantined_at"], batch_readahead=1, fragment_readahead=1
     )
@@ -51,7 +52,7 @@ def count_reasons(path: str) -> list[dict[str, Any]]:
 
 
 def _counted(part: pa.RecordBatch) -> Iterator[tuple[str, int, datetime]]:
-    """Reason, records and newest time; a kind of reason may come several times."""
+    """Yield reason, records and newest time; the same kind of reason can occur several times."""
     import pyarrow as pa
 
     groups = pa.Table.from_batches([part]).group_by("reason")
@@ -60,7 +61,7 @@ def _counted(part: pa.RecordBatch) -> Iterator[tuple[str, int, datetime]]:
 
 
 def newest_rejected(path: str, limit: int, *, raw: bool) -> list[dict[str, Any]]:
-    """The records rejected last. With `raw`, also their bytes as text, undecodable ones escaped."""
+    """Return the last rejected records. With `raw`, also their bytes as text, undecodable ones escaped."""
     table = open_table(path)
     if table is None:
         return []
@@ -76,7 +77,7 @@ def newest_rejected(path: str, limit: int, *, raw: bool) -> list[dict[str, Any]]
 
 
 def newest_of(parts: Iterable[pa.RecordBatch], limit: int) -> list[dict[str, Any]]:
-    """Rows of the newest records; of all parts no more than these, and one part, are in memory."""
+    """Return the newest records; at most these and one part are in memory."""
     import pyarrow as pa
     import pyarrow.compute as pc
 
@@ -84,13 +85,13 @@ def newest_of(parts: Iterable[pa.RecordBatch], limit: int) -> list[dict[str, Any
     newest: list[pa.Table] = []
     for part in parts:
         rows = pa.concat_tables([*newest, pa.Table.from_batches([part])])
-        # A copy: a slice would keep the part that it is cut from.
+        # A copy, because a slice would keep its whole part in memory.
         newest = [rows.take(pc.sort_indices(rows, sort_keys=order)[:limit])]
     return row_values(newest[0]) if newest else []
 
 
 def _parts_of(files: Sequence[ParquetFileFragment], schema: pa.Schema) -> Iterator[pa.RecordBatch]:
-    """Rows without their bytes, with where they are."""
+    """Yield rows without their bytes, with their positions."""
     import pyarrow as pa
 
     for number, file in enumerate(files):
@@ -106,7 +107,7 @@ def _parts_of(files: Sequence[ParquetFileFragment], schema: pa.Schema) -> Iterat
 def _values(
     files: Sequence[ParquetFileFragment], places: Iterable[tuple[int, int]]
 ) -> dict[tuple[int, int], bytes | None]:
-    """Bytes of the records in these rows of these files."""
+    """Return the bytes of the records at these positions."""
     wanted: dict[int, list[int]] = {}
     for number, row in sorted(places):
         wanted.setdefault(number, []).append(row)
@@ -118,10 +119,10 @@ def _values(
 
 
 def _values_in(file: ParquetFileFragment, rows: Sequence[int]) -> Iterator[tuple[int, bytes | None]]:
-    """Of one file, whose rows are named in order."""
+    """Yield the bytes of rows in one file; the rows are in ascending order."""
     import pyarrow.parquet as pq
 
-    # A dataset would decode a whole row group, which may be all of a batch.
+    # A dataset would decode a whole row group, which may be a whole batch.
     with pq.ParquetFile(file.open(), buffer_size=_READ_BYTES, pre_buffer=False) as opened:
         begin = place = 0
         for part in opened.iter_batches(_VALUES_AT_ONCE, columns=["value"]):
@@ -135,7 +136,7 @@ def _values_in(file: ParquetFileFragment, rows: Sequence[int]) -> Iterator[tuple
 
 
 def _kind_of(reason: str) -> str:
-    """Without what the error of a transform says: it may quote the record, and is another text for each."""
+    """Return the reason without a transform's error text, which may quote the record."""
     return reason.partition(": ")[0] if reason.startswith(f"{TRANSFORM_FAILED}:") else reason
 
 
@@ -144,7 +145,7 @@ def _text(value: bytes | None) -> str | None:
 
 
 def offsets_between(path: str, start: Positions, end: Positions) -> dict[tuple[str, int], pa.Array]:
-    """Offsets of the records in a range that the table has, by topic and partition; without empty ones."""
+    """Return the table's record offsets in a range, by topic and partition; without empty ones."""
     import pyarrow.dataset as ds
 
     table = open_table(path)

@@ -1,7 +1,7 @@
-"""Spark's SQL for DataFusion: the words that both know and mean differently. Pure: text in, text out.
+"""Translate Spark SQL for DataFusion where the same text has different meanings. Pure: text in, text out.
 
-Both engines run most queries alike. Where one text would give two results, it is rewritten so that DataFusion
-gives Spark's; where that is not possible it is refused, because a wrong result looks like a right one.
+Both engines run most queries alike. A text that would give two results is rewritten so that DataFusion gives
+Spark's result. If that is impossible, it is refused, because a wrong result looks like a right one.
 """
 
 from __future__ import annotations
@@ -20,7 +20,7 @@ _TICKS = re.compile(
 )
 _STRING = re.compile(r"'(?:[^']|'')*'")
 _OPERATORS = frozenset("+-*/%|<>=")
-# Words behind which a bracket begins an array; behind other words it picks an element.
+# Words after which a bracket begins an array; after other words, it selects an element.
 _BEFORE_ARRAYS = frozenset(
     {
         *("array", "select", "distinct", "all", "where", "having", "on", "and", "or", "not", "in"),
@@ -30,9 +30,9 @@ _BEFORE_ARRAYS = frozenset(
 _NEGATIVE = re.compile(r"-\s*([0-9]+)")
 _DAY_OF_WEEK = re.compile(r"(dow|dayofweek)\s+from\s", re.IGNORECASE)
 
-# A run of one letter, a text in quotes, or any other character of a pattern of Spark's.
+# A part of a Spark pattern: a run of one letter, a quoted text, or any other character.
 _PATTERN_PART = re.compile(r"(?P<letters>([A-Za-z])\2*)|'(?P<text>(?:[^']|'')*)'|(?P<other>.)", re.DOTALL)
-# Spark's pattern letters in chrono's words, which DataFusion uses.
+# Spark's pattern letters and their chrono equivalents, which DataFusion uses.
 _CHRONO = {
     "y": "%Y",
     "yyyy": "%Y",
@@ -69,12 +69,12 @@ _CHRONO = {
 
 
 def in_datafusion(text: str, names: Iterable[str] = ()) -> str:
-    """Return a query of Spark's as DataFusion's.
+    """Return a Spark query as a DataFusion query.
 
     Args:
         text: The query, without backticks (`without_backticks`).
-        names: Columns and fields of the tables that it reads. Spark finds them whatever the case of a name,
-            DataFusion only in lower case.
+        names: Columns and fields of the tables that it reads. Spark ignores the case of names; DataFusion
+            finds only lower-case ones.
 
     Raises:
         UsageError: TIDE-QUERY-008, for a call that DataFusion cannot run as Spark does.
@@ -86,7 +86,7 @@ def in_datafusion(text: str, names: Iterable[str] = ()) -> str:
 
 
 def without_backticks(text: str) -> str:
-    """Return a query with names in double quotes, which are in backticks in Spark's SQL."""
+    """Return a Spark query with double quotes instead of backticks around names."""
 
     def quoted(part: re.Match[str]) -> str:
         name = part["name"]
@@ -97,7 +97,7 @@ def without_backticks(text: str) -> str:
 
 @dataclass
 class _Translation:
-    """A query on its way into the other dialect: calls from the inside out."""
+    """A translation in progress; calls are translated from the inside out."""
 
     words: Sequence[str]
     exact: Mapping[str, str]
@@ -108,7 +108,7 @@ class _Translation:
         while self.place < len(self.words):
             parts.append(self._until_closed()[0])
             if self.place < len(self.words):
-                # A parenthesis that nothing has opened: DataFusion says so.
+                # An unmatched closing parenthesis, which DataFusion reports.
                 parts.append(self._next())
         return "".join(parts)
 
@@ -117,7 +117,7 @@ class _Translation:
         return self.words[self.place - 1]
 
     def _until_closed(self) -> tuple[str, list[str]]:
-        """Return what comes before the next closing parenthesis, and its parts between commas."""
+        """Return the text before the next closing parenthesis, and its parts between commas."""
         parts = [""]
         while self.place < len(self.words) and self.words[self.place] != ")":
             word = self._next()
@@ -132,7 +132,7 @@ class _Translation:
         return ",".join(parts), parts
 
     def _inside(self) -> tuple[str, list[str]]:
-        """Return what stands in parentheses, of which the first was taken."""
+        """Return the text in parentheses; the opening one was already consumed."""
         found = self._until_closed()
         self.place += 1
         return found
@@ -158,7 +158,7 @@ class _Translation:
         return word if self._peek().startswith("'") else self.exact.get(word.lower(), word)
 
     def _is_subscript(self) -> bool:
-        """True if the bracket that was taken picks an element by its number; `ARRAY[1]` makes an array."""
+        """Return True if the consumed bracket selects an element by number; `ARRAY[1]` makes an array."""
         before = next((word for word in self.words[self.place - 2 :: -1] if not word.isspace()), "")
         inside = [word for word in self.words[self.place : self.place + 4] if not word.isspace()][:2]
         follows = before in (")", "]") or before.startswith('"') or (before[:1].isidentifier())
@@ -175,7 +175,7 @@ def _is_word(word: str) -> bool:
 
 
 def _exact_names(names: Iterable[str]) -> dict[str, str]:
-    """Return names with capital letters, in quotes, by their lower case; none that two names share."""
+    """Return quoted names with capital letters by their lower case; ambiguous names are left out."""
     found: dict[str, set[str]] = {}
     for name in names:
         found.setdefault(name.lower(), set()).add(name)
@@ -187,7 +187,7 @@ def _exact_names(names: Iterable[str]) -> dict[str, str]:
 
 
 def _aliases(words: Sequence[str]) -> Iterator[str]:
-    """Return the names that a query gives by AS; the type of a cast is none."""
+    """Yield the names that a query assigns with AS; the type of a cast is not one."""
     words = [word for word in words if not word.isspace()]
     opened: list[bool] = []
     for before, word, after in zip(["", *words], words, [*words[1:], ""], strict=False):
@@ -196,17 +196,17 @@ def _aliases(words: Sequence[str]) -> Iterator[str]:
         elif word == ")" and opened:
             opened.pop()
         elif word.lower() == "as" and not (opened and opened[-1]):
-            # `WITH daily AS (…)` also gives a name.
+            # `WITH daily AS (…)` also assigns a name.
             yield (before if after == "(" else after).strip('"')
 
 
 def _with_headings(words: Sequence[str]) -> Iterator[str]:
-    """Yield a query whose result has the headings that it selects: `max(amount)`, as Spark names the column.
+    """Yield a query whose columns have Spark's names, such as `max(amount)`.
 
-    DataFusion names a column by its own words for the expression, with the table and with its types.
+    DataFusion names a column by its own form of the expression, with the table and the types.
     """
     depth, item = 0, list[str]()
-    # The outermost SELECT: 0 before it, 1 in its list, 2 behind it.
+    # The outermost SELECT: 0 before it, 1 in its list, 2 after the list.
     state = 0
     for word in words:
         ends = depth == 0 and state == 1 and (word == "," or word.lower() == "from")
@@ -242,7 +242,7 @@ def _named(item: list[str]) -> Iterator[str]:
 
 
 def _is_expression(words: Sequence[str]) -> bool:
-    """True if words end with a call or behind an operator: then the last one is not an alias without AS."""
+    """Return True if words end with a call or after an operator, so the last is not an alias without AS."""
     begin = len(words) - 1
     while begin > 1 and words[begin - 1] == ".":
         begin -= 2
@@ -294,7 +294,7 @@ def _replace_all(arguments: list[str]) -> str | None:
 
 
 def _concat(arguments: list[str]) -> str | None:
-    """Null if any argument is; DataFusion leaves nulls out."""
+    """Return null if any argument is null, as Spark does; DataFusion leaves nulls out."""
     columns = [argument for argument in arguments if _STRING.fullmatch(argument) is None]
     if not columns:
         return None
@@ -303,7 +303,7 @@ def _concat(arguments: list[str]) -> str | None:
 
 
 def _from_the_end(arguments: list[str]) -> str | None:
-    """A negative start counts from the end; DataFusion's lies before the text."""
+    """Count a negative start from the end, as Spark does; in DataFusion it is before the text."""
     start = _NEGATIVE.fullmatch(arguments[1]) if len(arguments) > 1 else None
     if start is None:
         return None
@@ -313,7 +313,7 @@ def _from_the_end(arguments: list[str]) -> str | None:
 
 
 def _day_of_week(arguments: list[str]) -> str | None:
-    """Sunday is 1; DataFusion's is 0."""
+    """Return 1 for Sunday, as Spark does; DataFusion returns 0."""
     if len(arguments) == 2 and arguments[0].lower() in ("'dow'", "'dayofweek'"):
         return f"(date_part('dow', {arguments[1]}) + 1)"
     if len(arguments) == 1 and _DAY_OF_WEEK.match(arguments[0]):

@@ -1,4 +1,4 @@
-"""Reading the ledger and the transaction versions of a table without a JVM."""
+"""Read the ledger and the transaction versions of a table without a JVM."""
 
 from __future__ import annotations
 
@@ -20,27 +20,27 @@ from tidemill.storage.store import Store
 if TYPE_CHECKING:
     from deltalake import DeltaTable
 
-# Characters of the library's words that an error shows.
+# Maximum length of the library's message in an error, in characters.
 SHOWN_CHARACTERS = 200
 
-# Commits read at once. The newest batch of a live table is among them; each further page is larger.
+# Commits read at once. The first page has the newest batch of a live table; each further page is larger.
 FIRST_PAGE = 50
 PAGE_GROWTH = 16
 
-# Commits read at the same time, which hides the waits of an object store, and how many are read before the
-# next ones are asked for: a log that was cleared ends long before version 0.
+# Commits read concurrently, to hide an object store's latency. Only one page is requested in advance, because
+# a cleared log ends long before version 0.
 _READ_AT_ONCE = 8
 _PAGE = 64
 
 _COMMIT = re.compile(r"[0-9]{20}\.json")
 
-# Operations that change how rows are stored and no row; taking them back loses nothing but the work.
+# Operations that change how rows are stored but no row. Undoing them loses only the work.
 _MAINTENANCE = frozenset({"OPTIMIZE", "REORG", "VACUUM START", "VACUUM END", "COMPUTE STATS", "RESTORE"})
 
-# The table begins anew under its old name, with another id.
+# The table begins again under its old name, with another id.
 _REPLACING = ("CREATE OR REPLACE TABLE", "REPLACE TABLE")
 
-# In a commit of a verb that has no entry: which request made it.
+# Note in a verb's commit without a ledger entry: the request that made it.
 RESTORED_BY = "restored_by"
 
 
@@ -50,12 +50,12 @@ class Commit:
 
     Args:
         version: Table version.
-        committed_at: When.
-        operation: Delta's name of the operation, e.g. `WRITE`.
-        rows: Rows written, if the commit tells.
-        entry: The ledger entry; None if something else than Tidemill committed.
-        restored_to: Version that a RESTORE brought back; None for other operations and if it does not tell.
-        note: What else stands in place of a ledger entry.
+        committed_at: Time of the commit.
+        operation: Delta's name of the operation, such as `WRITE`.
+        rows: Number of rows written, if the commit records it.
+        entry: The ledger entry; None if Tidemill did not make the commit.
+        restored_to: Version that a RESTORE brought back; None for other operations and if it is not recorded.
+        note: Other text in place of a ledger entry.
     """
 
     version: int
@@ -68,24 +68,24 @@ class Commit:
 
     @property
     def is_by_verb(self) -> bool:
-        """Whether a verb made it: no batch, and no act of someone else."""
+        """Return True if a verb made the commit: neither a batch nor another writer."""
         if self.entry is not None:
             return self.entry.mode == "base"
         return self.note is not None and RESTORED_BY in self.note
 
     @property
     def changes_no_row(self) -> bool:
-        """Whether it is maintenance, or a verb's own; the copy with which a fork begins has rows."""
+        """Return True for maintenance and for a verb's own commit; a fork's first commit has rows, though."""
         return self.operation in _MAINTENANCE or (self.is_by_verb and (self.entry is None or self.rows == 0))
 
     @property
     def replaces(self) -> bool:
-        """Whether nothing of the table before it is left."""
+        """Return True if the commit replaces the whole table."""
         return self.operation.startswith(_REPLACING)
 
 
 class History:
-    """The commits of an open table, newest first, read only as far back as someone looks."""
+    """The commits of an open table, newest first, read only as far back as a caller iterates."""
 
     def __init__(self, path: str, table: DeltaTable | None) -> None:
         self._path = path
@@ -100,7 +100,7 @@ class History:
             place += 1
 
     def _more(self) -> bool:
-        """Read a further page; False at the beginning of the log."""
+        """Read a further page; return False at the beginning of the log."""
         if self._table is None or self._limit is None:
             return False
         self._limit = FIRST_PAGE if self._limit == 0 else self._limit * PAGE_GROWTH
@@ -113,7 +113,7 @@ class History:
 
 
 def open_table(path: str) -> DeltaTable | None:
-    """Open a table; None if there is none."""
+    """Open a table; return None if it does not exist."""
     from deltalake import DeltaTable
     from deltalake.exceptions import TableNotFoundError
 
@@ -124,7 +124,7 @@ def open_table(path: str) -> DeltaTable | None:
 
 
 def read_commits(path: str, limit: int | None = None) -> list[Commit]:
-    """The commits of a table, newest first; empty if there is no table.
+    """Return the commits of a table, newest first; empty if the table does not exist.
 
     Raises:
         DataError: TIDE-LEDG-001, if files of its log are missing or damaged.
@@ -134,7 +134,7 @@ def read_commits(path: str, limit: int | None = None) -> list[Commit]:
 
 
 def commits_since(path: str, moment: datetime) -> Iterator[Commit]:
-    """The commits of a table back to a moment by the clocks of who made them, newest first.
+    """Yield the commits of a table since a time, newest first, by the clocks of their writers.
 
     Raises:
         DataError: TIDE-LEDG-001, as `read_commits`.
@@ -153,11 +153,11 @@ def _open_or_refuse(path: str) -> DeltaTable | None:
 
 
 def unreadable_log(path: str, error: object) -> DataError:
-    """The refusal of a table whose log the library cannot read."""
+    """Return the error for a table whose log the library cannot read."""
     return DataError(
         "TIDE-LEDG-001",
         "The table's log cannot be read: commits are missing or damaged. Nothing was changed.",
-        # The rest is a trace of the library's.
+        # The other lines are the library's trace.
         facts={"table": path, "reason": str(error).partition("\n")[0][:SHOWN_CHARACTERS]},
         fix="bring the log's files back, or move the damaged newest ones aside",
         runbook="table-log-damaged",
@@ -165,10 +165,10 @@ def unreadable_log(path: str, error: object) -> DataError:
 
 
 def commits_of(path: str, table: DeltaTable, limit: int | None = None) -> list[Commit]:
-    """Return the commits of a table that is open, newest first, as far back as the log has them.
+    """Return the commits of an open table, newest first, as far back as the log has them.
 
-    Each commit is read by its number. The library (deltalake 1.6.6) numbers its own listing from the view's
-    version on although others may have committed since, and lists nothing where `#` or `?` is in the path.
+    Each commit is read by its number. The library's own listing (deltalake 1.6.6) counts from the opened
+    version even if others have committed since, and is empty if the path has a `#` or `?`.
 
     Raises:
         DataError: TIDE-LEDG-001, if files of the log are missing or damaged.
@@ -194,14 +194,14 @@ def _content(store: Store, version: int) -> bytes | None:
 
 
 def _check_is_cleared(store: Store, missing: int, newest: int) -> None:
-    """Raise unless a missing commit was cleared away: the newest one never is, and older ones go first."""
+    """Raise unless a missing commit was cleared: the newest never is, and older ones are cleared first."""
     older = (name[:20] for name in store.list_names(f"{store.root}/_delta_log") if _COMMIT.fullmatch(name))
     if missing == newest or any(int(version) < missing for version in older):
         raise unreadable_log(store.root, f"version {missing} is missing")
 
 
 def _commit(path: str, version: int, content: bytes) -> list[Commit]:
-    """Return the commit of a log file; empty if it says nothing of itself, which the protocol allows."""
+    """Return the commit of a log file; empty without a `commitInfo`, which the protocol allows."""
     try:
         actions = [json.loads(line) for line in content.splitlines() if line.strip()]
         infos = (action["commitInfo"] for action in actions if "commitInfo" in action)
@@ -211,15 +211,15 @@ def _commit(path: str, version: int, content: bytes) -> list[Commit]:
 
 
 def read_ledger(path: str, limit: int | None = None) -> list[Commit]:
-    """The commits that Tidemill made, newest first. `limit` counts all commits looked at."""
+    """Return Tidemill's commits, newest first. `limit` counts all examined commits."""
     return [commit for commit in read_commits(path, limit) if commit.entry is not None]
 
 
 def row_count(table: DeltaTable) -> int | None:
-    """Return the number of rows of an open table by the statistics of its files.
+    """Return the number of rows of an open table, from the statistics of its files.
 
-    None if a file has no statistics, or if the library cannot read the table. Statistics also count the rows
-    that deletion vectors take out, so a table that may have these is read.
+    None if a file has no statistics, or if the library cannot read the table. Statistics include the rows
+    that deletion vectors remove, so a table that may have these is read.
     """
     if "deletionVectors" in (table.protocol().reader_features or ()):
         return _rows_read(table)
@@ -245,24 +245,24 @@ def _rows_read(table: DeltaTable) -> int | None:
 
 
 def transaction_version(path: str, app_id: str) -> int | None:
-    """Last batch that `app_id` committed to a table; None if it never did."""
+    """Return the last batch that `app_id` committed to a table; None if there is none."""
     table = open_table(path)
     return None if table is None else table.transaction_version(app_id)
 
 
 def rows_written(metrics: Mapping[str, Any]) -> int | None:
-    """Rows that an operation added or changed, by Delta's metrics; None if they do not tell."""
+    """Return the rows that an operation added or changed, from Delta's metrics; None if unknown."""
     # A MERGE's numOutputRows also counts the rows that it only copied to other files.
     changed = [metrics[name] for name in ("numTargetRowsInserted", "numTargetRowsUpdated") if name in metrics]
     if changed:
         return sum(map(int, changed))
     rows = metrics.get("numOutputRows")
-    # So does that of a replaced range.
+    # A replaced range also counts copied rows.
     return None if rows is None else int(rows) - int(metrics.get("numCopiedRows", 0))
 
 
 def parse_commit_info(version: int, action: Mapping[str, Any]) -> Commit:
-    """A commit, as the action `commitInfo` tells of it."""
+    """Return a commit from its action `commitInfo`."""
     entry = parse_entry(action.get("userMetadata"))
     counted = entry.rows if entry is not None else None
     rows = counted if counted is not None else rows_written(action.get("operationMetrics") or {})

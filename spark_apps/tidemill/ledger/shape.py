@@ -16,7 +16,7 @@ from tidemill.spec.units import format_duration
 
 
 def shape_of(spec: PipelineSpec) -> Shape:
-    """What of the declaration checkpoint and tables depend on."""
+    """Return the part of the declaration that checkpoint and tables depend on."""
     streams = {name: _stream(stream) for name, stream in spec.streams.items()}
     shapes = {name: StreamShape(**found) for name, found in streams.items()}
     several: dict[str, Any] = {"source": "several", "streams": shapes}
@@ -56,7 +56,7 @@ def _columns(files: FilesSource) -> str:
 
 
 def _payload(payload: Payload | None) -> str:
-    """What decides how a record is read beside its schema files, whose contents are in the code's digest."""
+    """Return the settings that decide how a record is read; the code's digest covers the schema files."""
     if payload is None:
         return ""
     kept = " with tombstones" if payload.chosen.tombstones == "keep" else ""
@@ -70,9 +70,9 @@ def _payload(payload: Payload | None) -> str:
 
 
 def _feed(feed: ChangeFeed) -> str:
-    """Return what decides how changes are applied, as entries of before the newer keys have it."""
+    """Return the settings that decide how changes are applied; undeclared newer keys are left out."""
     undeclared = {name for name in ("truncate", "unchanged") if getattr(feed, name) is None}
-    # How long deletes are remembered may change at any time.
+    # The time for which deletes are remembered may change at any time.
     text: str = feed.model_dump_json(exclude={"forget_deletes_after", *undeclared})
     return text
 

@@ -1,6 +1,6 @@
-"""Which data files of a table are small, and whether they can be put together without Spark.
+"""Find the small data files of a table, and decide if they can be merged without Spark.
 
-Maintenance acts by it, and advice tells of it.
+Maintenance and advice use the result.
 """
 
 from __future__ import annotations
@@ -16,17 +16,17 @@ from tidemill.names import COLUMN_MAPPING
 if TYPE_CHECKING:
     from deltalake import DeltaTable
 
-# Files smaller than this are worth putting together; delta-rs makes files of 100 MB by default.
+# Maximum size of a small file. delta-rs writes files of 100 MB by default.
 SMALL_FILE = 50 * 2**20
 
-# Fewer are not worth a commit, which a MERGE that runs meanwhile may lose against.
+# Minimum number of small files. Fewer are not worth a commit, which could make a concurrent MERGE fail.
 MIN_SMALL_FILES = 16
 
-# Bytes that one task puts together: more is work for executors.
+# Maximum bytes that one task merges; more is work for executors.
 MAX_BYTES = 4 * 2**30
 
-# Features of tables that delta-rs rewrites as Spark does. It cannot keep a table clustered, and refuses what
-# it does not know.
+# Table features that delta-rs rewrites as Spark does. It cannot keep a table clustered, and refuses unknown
+# features.
 SUPPORTED_FEATURES = frozenset(
     {"appendOnly", "invariants", "checkConstraints", "generatedColumns", "changeDataFeed", "timestampNtz"}
 )
@@ -38,8 +38,8 @@ class DataFile:
 
     Args:
         name: Path below the table's folder.
-        size: In bytes.
-        partition: Values of the partition's columns, as text.
+        size: Size in bytes.
+        partition: Values of the partition columns, as text.
     """
 
     name: str
@@ -48,7 +48,7 @@ class DataFile:
 
 
 def worth_merging(files: Iterable[DataFile]) -> list[DataFile]:
-    """Small files that have others of their partition beside them."""
+    """Return the small files that have other small files in their partition."""
     by_partition: dict[str, list[DataFile]] = {}
     for file in files:
         if file.size < SMALL_FILE:
@@ -57,11 +57,11 @@ def worth_merging(files: Iterable[DataFile]) -> list[DataFile]:
 
 
 def why_left(small: Collection[DataFile], only_spark: str) -> str:
-    """Why small files are left as they are; empty if they are to be put together.
+    """Return why small files are not merged; empty if they are.
 
     Args:
-        small: By `worth_merging`.
-        only_spark: By `unsupported`.
+        small: Result of `worth_merging`.
+        only_spark: Result of `unsupported`.
     """
     if len(small) < MIN_SMALL_FILES:
         return f"{len(small)} small files are too few"
@@ -72,7 +72,7 @@ def why_left(small: Collection[DataFile], only_spark: str) -> str:
 
 
 def unsupported(delta: DeltaTable, files: Collection[DataFile]) -> str:
-    """Why only Spark can rewrite the table; empty if delta-rs can."""
+    """Return why only Spark can rewrite the table; empty if delta-rs can."""
     protocol, properties = delta.protocol(), delta.metadata().configuration
     features = {*(protocol.reader_features or ()), *(protocol.writer_features or ())} - SUPPORTED_FEATURES
     if properties.get(COLUMN_MAPPING, "none") != "none":
@@ -83,7 +83,7 @@ def unsupported(delta: DeltaTable, files: Collection[DataFile]) -> str:
 
 
 def data_files(delta: DeltaTable) -> Iterator[DataFile]:
-    """The data files of the newest version."""
+    """Yield the data files of the newest version."""
     columns = delta.get_add_actions()
     names = [str(name) for name in columns.column_names]
     for row in zip(*(columns.column(name).to_pylist() for name in names), strict=True):

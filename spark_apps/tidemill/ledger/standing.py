@@ -1,7 +1,7 @@
-"""Which commits still count.
+"""Find the commits that still count.
 
-A RESTORE takes back the rows of the commits after its target, and a REPLACE those of all before it. Delta
-keeps their transaction versions all the same, so a transaction version alone says too much of such a table.
+A RESTORE undoes the rows of the commits after its target, and a REPLACE those of all commits before it. Delta
+keeps their transaction versions, so the transaction version alone is too high for such a table.
 """
 
 from __future__ import annotations
@@ -12,9 +12,9 @@ from tidemill.ledger.read import Commit
 
 
 def standing_commits(newest_first: Iterable[Commit]) -> Iterator[Commit]:
-    """The commits, newest first, without those whose rows a later RESTORE or REPLACE took.
+    """Yield the commits, newest first, without those whose rows a later RESTORE or REPLACE removed.
 
-    After a RESTORE to a moment, which names no version, nothing older is known to stand.
+    After a RESTORE to a timestamp, which records no version, no older commit is known to count.
     """
     newest_standing: int | None = None
     for commit in newest_first:

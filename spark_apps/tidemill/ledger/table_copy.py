@@ -1,9 +1,9 @@
-"""A table as it was at a version, copied into a new table that shares nothing with it.
+"""Copy a table at a version into a new table that shares nothing with it.
 
-Not Delta's shallow clone: delta-rs takes its absolute paths for relative ones and cannot read the history of
-such a table, so neither the arrow writer's gate nor RESTORE would work on it, and a VACUUM of the original
-would take its rows away. Data files are never changed, so a store copies them within itself, and a local disk
-gives the same data a second name.
+This is not Delta's shallow clone. delta-rs treats the absolute paths of a clone as relative ones and cannot
+read its history, so neither the arrow writer's gate nor RESTORE would work on it. A VACUUM of the original
+would also delete the clone's rows. Data files never change, so a store copies them internally, and a local
+disk gives the same data a second name.
 """
 
 from __future__ import annotations
@@ -26,7 +26,7 @@ from tidemill.storage.store import Store
 if TYPE_CHECKING:
     from deltalake import DeltaTable
 
-# Files copied at the same time; the store does the work, so this only hides its answering times.
+# Files copied concurrently, to hide the store's latency; the store does the work.
 PARALLEL_COPIES = 8
 
 
@@ -36,10 +36,10 @@ class TableCopy:
 
     Args:
         origin: Path of the table to copy.
-        version: Of it.
+        version: Version to copy.
         target: Path of the new table.
-        base: First ledger entry of the new table; its query id is this request's own.
-        with_rows: False for columns and partitions alone.
+        base: First ledger entry of the new table; its query id is unique to this request.
+        with_rows: False to copy only columns and partitions.
     """
 
     origin: str
@@ -50,12 +50,13 @@ class TableCopy:
 
 
 def copy_table(store: Store, wanted: TableCopy, told: Told = nobody_told) -> str:
-    """Copy data files, then commit them; a repeated call completes what an earlier one began. Returns the id.
+    """Copy data files, then commit them; return the table's id.
 
-    Columns, rows and partitions are those of the origin; clustering, constraints and properties are not.
+    A repeated call completes an interrupted one. Columns, rows and partitions are copied; clustering,
+    constraints and properties are not.
 
     Raises:
-        GateRefusedError: TIDE-CKPT-078, if delta-rs cannot tell the rows of the origin by its files.
+        GateRefusedError: TIDE-CKPT-078, if the data files alone do not determine the rows of the origin.
     """
     from deltalake import CommitProperties, DeltaTable, Transaction
     from deltalake.transaction import AddAction
@@ -97,7 +98,7 @@ def copy_table(store: Store, wanted: TableCopy, told: Told = nobody_told) -> str
 
 
 def size_of(path: str, version: int) -> tuple[int, int]:
-    """Number and bytes of the data files of a version."""
+    """Return number and total size of the data files of a version."""
     actions = _actions(_open(path, version))
     return len(actions), sum(int(action["size_bytes"]) for action in actions)
 
@@ -133,12 +134,12 @@ def _copy_files(store: Store, wanted: TableCopy, sizes: Mapping[str, int], told:
 
     work = Work(f"table {wanted.base.output}", len(sizes), told)
     with ThreadPoolExecutor(PARALLEL_COPIES) as threads:
-        # Asking for the results raises what a copy raised.
+        # Reading the results raises the errors of the copies.
         list(work.counted(threads.map(copy, sizes), sizes.__getitem__))
 
 
 def _actions(table: DeltaTable) -> list[dict[str, Any]]:
-    """Data files of a version, as the log tells them."""
+    """Return the data files of a version, from the log."""
     columns = table.get_add_actions()
     names = [str(name) for name in columns.column_names]
     rows = zip(*(columns.column(name).to_pylist() for name in names), strict=True)
@@ -151,6 +152,6 @@ def _partition(action: Mapping[str, Any]) -> dict[str, str | None]:
 
 
 def _statistics(action: Mapping[str, Any]) -> dict[str, int]:
-    """The number of rows; Delta takes missing bounds for unknown ones."""
+    """Return the number of rows; Delta treats missing bounds as unknown."""
     rows = action.get("num_records")
     return {} if rows is None else {"numRecords": int(rows)}

@@ -1,6 +1,6 @@
-"""A query over tables, folders of files and tables in memory, without a JVM.
+"""Query tables, folders of files and tables in memory, without a JVM.
 
-The engine is DataFusion, which delta-rs brings along.
+The engine is DataFusion, which is included in delta-rs.
 """
 
 from __future__ import annotations
@@ -25,13 +25,13 @@ if TYPE_CHECKING:
     import pyarrow as pa
     from deltalake import DeltaTable, QueryBuilder
 
-# Names of folders and of tables in a driver's memory begin with these in a query.
+# Prefixes of folders and of tables in a driver's memory in a query.
 FILES, MEMORY = "files.", "memory."
 
-# Spark sorts nulls before all values, DataFusion behind them.
+# Spark sorts nulls before all values, DataFusion after them.
 _NULLS_AS_IN_SPARK = "SET datafusion.sql_parser.default_null_ordering = 'nulls_min'"
 
-# Texts, quoted names and comments stay as they are; only names outside of them are tables'.
+# Texts, quoted names and comments stay unchanged; table names are only searched outside of them.
 _OTHER_PARTS = r"'(?:[^']|'')*'|\"(?:[^\"]|\"\")*\"|--[^\n]*|/\*.*?\*/"
 _TABLE = rf"(?P<zone>{'|'.join((*ZONES, *ASIDE_OUTPUTS))})\.(?P<name>[a-z][a-z0-9_]*)\b"
 # A folder as a pipeline file names it: `files.orders`, or `files."exports/orders"`.
@@ -42,7 +42,7 @@ _QUERY = re.compile(r"(?:\s|--[^\n]*\n|/\*.*?\*/|\()*(?:SELECT|WITH|VALUES)\b", 
 
 
 class Copied(Protocol):
-    """Rows that are not in a Delta table: they are copied into one for a query."""
+    """Rows outside of Delta tables, which are copied into a table for a query."""
 
     def newest_batch(self) -> int | None:
         """Return the newest batch of the rows; None if there are none yet."""
@@ -57,9 +57,9 @@ class Result:
 
     Args:
         columns: Names of the columns, as the query selects them.
-        rows: As dictionaries.
-        more: Whether there are more rows.
-        versions: Version of each table that was read; of a folder or a table in memory its newest batch.
+        rows: Rows as dictionaries.
+        more: True if there are more rows.
+        versions: Version of each table that was read; for a folder or a table in memory, its newest batch.
         types: Types of the columns.
     """
 
@@ -79,21 +79,21 @@ def run_query(
 ) -> Result:
     """Run one SELECT, or `SHOW TABLES`.
 
-    Tables are `<zone>.<table>`, `quarantine.<pipeline>` and `late.<pipeline>`, or with the catalog before it.
-    Folders of files sinks are `files."<path>"`, and their rows are those of the files that Spark's log names.
-    Tables in a driver's memory are `memory.<name>`.
+    Tables are named `<zone>.<table>`, `quarantine.<pipeline>` and `late.<pipeline>`, or the same after the
+    catalog. Folders of files sinks are named `files."<path>"`, and only the files in Spark's log are read.
+    Tables in a driver's memory are named `memory.<name>`.
 
     Args:
-        layout: Of the environment.
+        layout: Layout of the environment.
         text: The query.
         limit: Maximum number of rows.
-        catalog: Of the environment.
-        others: Folders and tables in memory that can be read, by their names in a query.
+        catalog: Catalog of the environment.
+        others: Readable folders and tables in memory, by their names in a query.
 
     Raises:
-        UsageError: TIDE-QUERY-001 for what is no query, -002 for a table that does not exist, -004 for
-            columns of one name, -007 for files that only Spark can read, -008 for a call that means something
-            else to the engine.
+        UsageError: TIDE-QUERY-001 for text that is not a query, -002 for a table that does not exist, -004
+            for columns with the same name, -007 for files that only Spark can read, -008 for a call with a
+            different meaning in the engine.
         DataError: TIDE-QUERY-003, if the engine refuses it; TIDE-LEDG-002, if a folder's log cannot be read.
     """
     from deltalake.exceptions import DeltaError
@@ -128,7 +128,7 @@ def run_query(
 def _registered_in(
     layout: Layout, parts: Iterable[re.Match[str]], others: Mapping[str, Copied], copies: str
 ) -> tuple[QueryBuilder, dict[str, tuple[DeltaTable, int]]]:
-    """Make everything known to the engine that a query names; with the version of each."""
+    """Register everything that a query names with the engine; return also the version of each."""
     from deltalake import QueryBuilder
 
     tables: dict[str, tuple[DeltaTable, int]] = {}
@@ -153,7 +153,7 @@ def _opened(layout: Layout, name: str, others: Mapping[str, Copied], copy: str) 
 
 
 def _names(table: DeltaTable) -> Iterator[str]:
-    """Return the names of columns, and of the fields in them."""
+    """Yield the names of columns, and of the fields in them."""
     parts = [json.loads(table.schema().to_json())]
     while parts:
         part = parts.pop()
@@ -165,7 +165,7 @@ def _names(table: DeltaTable) -> Iterator[str]:
 
 
 def _tables(layout: Layout, others: Iterable[str], zone: str | None, limit: int) -> Result:
-    """The rows of Spark's SHOW TABLES: all that a query can name."""
+    """Return the rows of Spark's SHOW TABLES: everything that a query can name."""
     import pyarrow as pa
 
     columns = ("namespace", "tableName")
@@ -197,9 +197,9 @@ def _first_rows(reader: Any, limit: int, versions: Mapping[str, int]) -> Result:
 
 
 def _headings(names: Sequence[str], tables: Iterable[str]) -> list[str]:
-    """Return names of columns without the names under which the engine knows the tables.
+    """Return column names without the engine's names of the tables.
 
-    Where two columns would have one name, the tables stay.
+    If two columns would then have the same name, the table names stay.
     """
     for shown in ("", "{}."):
         made = list(names)
@@ -226,12 +226,12 @@ def _name(part: re.Match[str]) -> str:
 
 
 def _quoted(text: str, parts: re.Pattern[str]) -> str:
-    """The query with each table as one name, since the engine knows no schemas of ours."""
+    """Return the query with each table as a single name, because the engine does not know the zones."""
     return parts.sub(lambda part: f'"{_registered(_name(part))}"' if _name(part) else part[0], text)
 
 
 def _registered(name: str) -> str:
-    # A dot would be a schema's, and a quote would end the name.
+    # A dot would separate a schema, and a quote would end the name.
     return name.replace(".", "/").replace('"', "'")
 
 

@@ -1,9 +1,9 @@
-"""A table when its pipeline changes the generation: brought back, closed to the old side, begun anew.
+"""Hand over a table to a new generation: restore it, close it to the old generations, begin the new one.
 
-A RESTORE takes back rows and keeps transaction versions. A driver that was fenced off while it wrote would
-still commit its batch afterwards: so its transaction id is closed, with the restore or before it, and a
-driver that meets the closed id ends as fenced off. The same commit is the new generation's first: its ledger
-entry, of mode `base`, says after which batch the table stands now.
+A RESTORE undoes rows and keeps transaction versions. A driver that was fenced while it wrote would still
+commit its batch afterwards. So its transaction id is closed, with the restore or before it, and a driver that
+meets the closed id ends as fenced. The same commit is the first of the new generation: its ledger entry has
+mode `base` and names the last batch in the table.
 """
 
 from __future__ import annotations
@@ -22,11 +22,11 @@ from tidemill.ledger.read import RESTORED_BY, Commit, History, open_table
 if TYPE_CHECKING:
     from deltalake import DeltaTable, Transaction
 
-# Transaction version of an id that nobody may use any more: above every batch number, and a Java long.
+# Transaction version of a closed id: above every batch number, and a Java long.
 CLOSED = 2**62
 
-# Features that delta-rs restores as Spark does. With others it refuses to write, or compares files by name
-# alone although their deletion vectors differ.
+# Features of tables that delta-rs restores as Spark does. With other features it refuses to write, or
+# compares files by name alone although their deletion vectors differ.
 _RESTORABLE_FEATURES = frozenset(
     {"appendOnly", "invariants", "checkConstraints", "generatedColumns", "timestampNtz", "v2Checkpoint"}
 )
@@ -37,11 +37,11 @@ class TableRestore:
     """One table to hand over to a new generation.
 
     Args:
-        path: Of the table.
-        version: To bring back.
-        known: Newest version that the plan knew; a commit of someone else after it is not taken back.
-        base: The new generation's first entry; its query id is this request's own.
-        closes: Transaction ids that nobody may use any more.
+        path: Path of the table.
+        version: Version to restore.
+        known: Newest version that the plan knew; later commits of other writers are never undone.
+        base: First entry of the new generation; its query id is unique to this request.
+        closes: Transaction ids to close.
     """
 
     path: str
@@ -52,21 +52,21 @@ class TableRestore:
 
     @property
     def note(self) -> str:
-        """What a commit beside the one with the entry says of itself, in `userMetadata`."""
+        """Return the `userMetadata` of a commit next to the one with the entry."""
         return json.dumps({"v": 1, RESTORED_BY: self.base.query_id})
 
     @property
     def note_of_regret(self) -> str:
-        """What the commit says that takes a RESTORE back."""
+        """Return the `userMetadata` of the commit that undoes a RESTORE."""
         return json.dumps({"v": 1, RESTORED_BY: f"{self.base.query_id} taken back"})
 
     def to_text(self) -> str:
-        """As an argument of the process that does it where only Spark can."""
+        """Return an argument for the Spark process that hands over tables delta-rs cannot."""
         return json.dumps({**asdict(self), "base": self.base.to_text()})
 
     @staticmethod
     def from_text(text: str) -> TableRestore:
-        """What `to_text` wrote."""
+        """Parse the result of `to_text`."""
         document = json.loads(text)
         base = LedgerEntry.model_validate_json(document["base"])
         return TableRestore(**{**document, "base": base, "closes": tuple(document["closes"])})
@@ -80,7 +80,7 @@ def restore_through_delta_rs(wanted: TableRestore) -> None:
     """Hand over a table, once for each request, in one commit.
 
     Raises:
-        GateRefusedError: TIDE-CKPT-040 if someone else has written since, TIDE-CKPT-072 if the version is
+        GateRefusedError: TIDE-CKPT-040 if another writer has committed since, TIDE-CKPT-072 if the version is
             gone, TIDE-CKPT-073 if only Spark can write the table.
         UnavailableError: TIDE-SINK-002, if other writers won every attempt.
     """
@@ -99,7 +99,7 @@ def restore_through_delta_rs(wanted: TableRestore) -> None:
 
 
 def commits_since(wanted: TableRestore, table: DeltaTable) -> list[Commit]:
-    """What was committed after the plan, newest first."""
+    """Return the commits after the plan, newest first."""
     return list(takewhile(lambda commit: commit.version > wanted.known, History(wanted.path, table)))
 
 
@@ -110,12 +110,12 @@ def has_begun(path: str, query_id: str | None, known: int) -> bool:
 
 
 def next_action(since: Sequence[Commit], wanted: TableRestore) -> Literal["done", "begin", "restore"]:
-    """What is still to do, by what was committed after the plan.
+    """Return the next action, from the commits after the plan.
 
-    Where nothing is to be taken back the generation begins without a RESTORE, so that others may write on.
+    If nothing is to be undone, the generation begins without a RESTORE, so that other writers can continue.
 
     Raises:
-        GateRefusedError: TIDE-CKPT-040, if a commit of someone else would be taken back.
+        GateRefusedError: TIDE-CKPT-040, if a commit of another writer would be undone.
     """
     if any(_begins(commit, wanted.base.query_id) for commit in since):
         return "done"
@@ -133,7 +133,7 @@ def next_action(since: Sequence[Commit], wanted: TableRestore) -> Literal["done"
 
 
 def spark_needed(table: DeltaTable) -> str:
-    """Why delta-rs cannot restore the table; empty if it can."""
+    """Return why delta-rs cannot restore the table; empty if it can."""
     protocol = table.protocol()
     features = {*(protocol.reader_features or ()), *(protocol.writer_features or ())}
     return ", ".join(sorted(features - _RESTORABLE_FEATURES))
@@ -152,7 +152,7 @@ def open_existing(wanted: TableRestore) -> DeltaTable:
 
 
 def written_by_others(path: str, commits: Iterable[Commit]) -> GateRefusedError:
-    """The refusal to take back what is not this pipeline's."""
+    """Return the error for undoing commits of other writers."""
     named = [f"{c.version}: {c.operation}{_author(c)}" for c in commits]
     return GateRefusedError(
         "TIDE-CKPT-040",
@@ -165,7 +165,7 @@ def written_by_others(path: str, commits: Iterable[Commit]) -> GateRefusedError:
 
 
 def version_is_gone(pipeline: str, path: str, version: int | None, reason: str) -> GateRefusedError:
-    """The refusal of a version whose log or data files are not there any more."""
+    """Return the error for a version whose log or data files are gone."""
     return GateRefusedError(
         "TIDE-CKPT-072",
         "The table cannot be brought back to that version: a part of it is not there any more. "
@@ -186,10 +186,10 @@ def _author(commit: Commit) -> str:
 
 
 def _commit(table: DeltaTable, wanted: TableRestore, action: Literal["begin", "restore"]) -> None:
-    """Do it in one commit.
+    """Write the commit.
 
     Raises:
-        LostRaceError: If someone else has committed meanwhile.
+        LostRaceError: If another writer has committed first.
         GateRefusedError: TIDE-CKPT-072, if files of the version are gone.
     """
     from deltalake import CommitProperties
@@ -198,7 +198,7 @@ def _commit(table: DeltaTable, wanted: TableRestore, action: Literal["begin", "r
     before = table.version()
     properties = CommitProperties(
         custom_metadata={"userMetadata": wanted.base.to_text()},
-        # delta-rs would go on after a commit that came between, whose files this one does not know.
+        # Otherwise delta-rs would retry after another writer's commit, whose files this commit does not know.
         max_commit_retries=0,
         app_transactions=_transactions(wanted),
     )

@@ -1,4 +1,4 @@
-"""What lies in the data files between two versions of a table: whether they are there, and event times."""
+"""Check the data files between two versions of a table: their existence and their event times."""
 
 from __future__ import annotations
 
@@ -14,7 +14,7 @@ if TYPE_CHECKING:
 
 
 def why_not_restorable(path: str, version: int) -> str:
-    """Why a table's older version cannot be had any more; empty if it can."""
+    """Return why a table's older version cannot be restored; empty if it can."""
     from deltalake.exceptions import DeltaError
 
     try:
@@ -22,14 +22,14 @@ def why_not_restorable(path: str, version: int) -> str:
     except DeltaError as error:
         return str(error)
     store = Store(path)
-    # What the newest version reads is there; an absolute path belongs to another table, a clone's origin.
+    # Files of the newest version exist; an absolute path belongs to another table, the origin of a clone.
     wanted = [name for name in older if name not in now and ":" not in name]
     gone = [name for name in wanted if store.identity(f"{path}/{unquote(name)}") is None]
     return f"{len(gone)} data files were deleted, {gone[0]} for one" if gone else ""
 
 
 def undone_event_times(path: str, version: int, column: str) -> tuple[datetime, datetime] | None:
-    """First and last event time in the files that a table has gained since a version; None if unknown."""
+    """Return the first and last event time in the files added since a version; None if unknown."""
     now, older = _files(_table(path)), _files(_table(path, version))
     gained = [statistics for name, statistics in now.items() if name not in older]
     lows = [s[f"min.{column}"] for s in gained if s.get(f"min.{column}") is not None]
@@ -44,7 +44,7 @@ def _table(path: str, version: int | None = None) -> DeltaTable:
 
 
 def _files(table: DeltaTable) -> dict[str, dict[str, Any]]:
-    """Statistics by file, as the log names it."""
+    """Return the statistics of each file, by its name in the log."""
     columns = table.get_add_actions(flatten=True)
     names = [str(name) for name in columns.column_names]
     rows = zip(*(columns.column(name).to_pylist() for name in names), strict=True)

@@ -1,1 +1,1 @@
-"""Payloads: the bytes of a record become typed columns, or a reason why they cannot."""
+"""Decode the bytes of records to typed columns, or reject them with a reason."""

@@ -1,7 +1,7 @@
-"""Values as AMQP 1.0 encodes them: one byte says the type, the rest is big-endian (part 1, section 1.6).
+"""Decode and encode AMQP 1.0 values: one byte is the type, the rest is big-endian (part 1, section 1.6).
 
-Event Hubs hands the properties of an AMQP message to Kafka clients in this form. The SDK has a decoder, but
-not as an interface that is kept, and it looks neither at what is left over nor at lengths.
+Event Hubs passes the properties of an AMQP message to Kafka clients in this form. The SDK has a decoder, but
+not as a stable interface, and it checks neither trailing bytes nor lengths.
 """
 
 from __future__ import annotations
@@ -16,10 +16,10 @@ AmqpValue = None | bool | int | float | str | bytes | datetime | UUID
 _EPOCH = datetime(1970, 1, 1, tzinfo=UTC)
 _LONGEST_SHORT = 0xFF
 
-# Of types that are one byte.
+# Types that have only the type byte.
 _CONSTANTS: dict[int, AmqpValue] = {0x40: None, 0x41: True, 0x42: False, 0x43: 0, 0x44: 0}
 
-# Formats of types of fixed length: ubyte, byte, small uint, ulong, int and long, ushort, short, uint, int,
+# Formats of fixed-length types: ubyte, byte, small uint, ulong, int and long, ushort, short, uint, int,
 # float, ulong, long, double.
 _NUMBERS = {
     0x50: ">B",
@@ -38,12 +38,12 @@ _NUMBERS = {
     0x82: ">d",
 }
 
-# A URI, the one described type that Microsoft's clients send as a text.
+# A URI, the only described type that Microsoft's clients send as text.
 _URI = b"\x00\xa3\x11com.microsoft:uri"
 
 
 def decoded(value: bytes) -> AmqpValue:
-    """The value, if the bytes are exactly one: a primitive type but decimals, or a URI.
+    """Return the value if the bytes are exactly one: a primitive type except decimals, or a URI.
 
     Raises:
         ValueError: If they are not.
@@ -64,9 +64,9 @@ def decoded(value: bytes) -> AmqpValue:
 
 
 def encoded(value: float | str | bytes) -> bytes:
-    """Return the bytes that a Kafka client is given for a value that Capture keeps.
+    """Return the bytes that a Kafka client receives for a value that Capture stores.
 
-    Bytes stay as they are: they are the header of a Kafka producer, and Event Hubs does not interpret it.
+    Bytes stay unchanged: they are the header of a Kafka producer, which Event Hubs does not interpret.
     """
     if isinstance(value, bytes):
         return value
@@ -82,10 +82,10 @@ def encoded(value: float | str | bytes) -> bytes:
 
 
 def moment_of(milliseconds: int) -> datetime:
-    """A time of AMQP: milliseconds since 1970.
+    """Convert an AMQP time: milliseconds since 1970.
 
     Raises:
-        ValueError: If it is none of the years 1 to 9999.
+        ValueError: If it is outside of the years 1 to 9999.
     """
     try:
         return _EPOCH + timedelta(milliseconds=milliseconds)
@@ -98,7 +98,7 @@ def _number(form: str, content: bytes) -> AmqpValue:
         (number,) = struct.unpack(form, content)
     except struct.error as error:
         raise ValueError("length") from error
-    return number  # type: ignore[no-any-return]  # struct tells no types
+    return number  # type: ignore[no-any-return]  # struct has no types
 
 
 def _boolean(content: bytes) -> bool:
@@ -129,7 +129,7 @@ def _sized(width: int, content: bytes) -> bytes:
     return content[width:]
 
 
-# Short and long ones: binary, string, symbol.
+# Short and long forms: binary, string, symbol.
 _OTHERS: dict[int, Callable[[bytes], AmqpValue]] = {
     0x56: _boolean,
     0x73: _character,

@@ -1,4 +1,4 @@
-"""A pass of Python over the Arrow batches of a frame, whatever the names of its columns."""
+"""A Python pass over the Arrow batches of a frame with any column names."""
 
 from __future__ import annotations
 
@@ -14,8 +14,8 @@ from tidemill.payload.decode import Stage
 def map_in_arrow(rows: DataFrame, stage: Stage, schema: StructType | str) -> DataFrame:
     """Return `rows.mapInArrow(stage, schema)` for columns of any name.
 
-    PySpark 4.2 looks its input up by unquoted names, so it takes `a.b` for the field b of a column a. Such
-    columns go to the task under plain names, and get theirs back before the stage sees them.
+    PySpark 4.2 looks up its input by unquoted names, so it treats `a.b` as the field b of a column a. Such
+    columns go to the task under plain names, and get their own names back before the stage sees them.
     """
     names = rows.columns
     if not any(character in name for name in names for character in ".`"):

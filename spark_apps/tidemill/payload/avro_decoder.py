@@ -1,12 +1,12 @@
-"""Avro records become typed columns, or a reason.
+"""Decode Avro records to typed columns, or reject them with a reason.
 
-fastavro decides what is Avro, one record at a time, and whole columns then get their types. It accepts a few
-bytes that no writer makes: a boolean of another byte than 0 and 1, a symbol or branch counted from the end.
+fastavro parses one record at a time, and then whole columns get their types. It accepts a few bytes that no
+writer produces: a boolean with a byte other than 0 and 1, and a symbol or branch counted from the end.
 
 | record                                                    | result                      |
 |-----------------------------------------------------------|-----------------------------|
 | null; longer than the limit                               | `null_value`; `oversized`   |
-| framed, without a zero byte and four more in front        | `no_schema_id`              |
+| framed, without the header of a zero byte and four more   | `no_schema_id`              |
 | the number of an unknown schema                           | `unknown_schema_id:<number>`|
 | the number of a schema that cannot be read as the pipeline's | `unreadable_schema:<number>` |
 | bytes that end too soon; text that is not UTF-8           | `malformed_avro`            |
@@ -15,7 +15,7 @@ bytes that no writer makes: a boolean of another byte than 0 and 1, a symbol or 
 | a null, symbol or branch of the writer's that the pipeline's schema lacks | `unreadable_value` |
 | bytes after the datum                                     | `trailing_bytes`            |
 | NaN or infinity, unless the schema allows it              | `not_finite:<path>`         |
-| a moment or date outside the years 0001 to 9999           | `out_of_range:<path>`       |
+| a time or date outside the years 0001 to 9999             | `out_of_range:<path>`       |
 | a decimal with more digits than are declared              | `out_of_range:<path>`       |
 """
 
@@ -42,7 +42,7 @@ MALFORMED_AVRO = "malformed_avro"
 TRAILING_BYTES = "trailing_bytes"
 UNREADABLE_VALUE = "unreadable_value"
 
-# What fastavro raises for bytes that are no such record.
+# fastavro's exceptions for bytes that are not a valid record.
 _NOT_AVRO = (EOFError, ValueError, TypeError, LookupError, ArithmeticError)
 
 
@@ -50,8 +50,8 @@ class AvroDecoder:
     """Decodes arrays of Avro records.
 
     Args:
-        schema: Whose fields are the columns.
-        writers: Schemas by the number in front of each record, all of which can be read as `schema`; None for
+        schema: Schema whose fields are the columns.
+        writers: Schemas by the number at the beginning of each record, all readable as `schema`; None for
             records without a number.
         max_record_bytes: A longer record is refused before it is parsed.
     """
@@ -68,7 +68,7 @@ class AvroDecoder:
         self._max_record_bytes = check_record_limit(max_record_bytes)
 
     def decode(self, values: pa.BinaryArray | pa.LargeBinaryArray) -> Decoded:
-        """Decode every record or say why not; never raises because of a record."""
+        """Decode every record or give a reason; never raises because of a record."""
         return decode_in_pieces(values, self._sift)
 
     def _sift(self, values: pa.Array) -> tuple[pa.RecordBatch, Sieve]:
@@ -112,7 +112,7 @@ class AvroDecoder:
         return reading if isinstance(reading, str) else _datum(record, HEADER_BYTES, reading)
 
     def _columns_of(self, data: list[dict[str, Any]]) -> tuple[pa.RecordBatch, list[int]]:
-        """The data as columns, and which of them hold a number that is too large for its type."""
+        """Return the data as columns, and the positions of data with a number too large for its type."""
         try:
             return self._batch(data), []
         except (pa.ArrowException, OverflowError):

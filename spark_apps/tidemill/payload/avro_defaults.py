@@ -1,7 +1,7 @@
-"""The default of a field as the value that fastavro would read for it.
+"""Convert the default of a field to the value that fastavro would read for it.
 
-A schema has defaults as JSON: bytes are text with one character for each byte, and a record is an object that
-may leave out fields with a default. fastavro takes the JSON itself, so that one byte could become two.
+A schema has its defaults as JSON: bytes are text with one character per byte, and a record is an object that
+may omit fields with a default. fastavro uses the JSON itself, so one byte could become two.
 """
 
 from __future__ import annotations
@@ -15,7 +15,7 @@ _WHOLE = {"int": 2**31, "long": 2**63}
 
 
 def default_value(declared: AvroType, default: Any) -> Any:
-    """Return the value; numbers and bytes are those below a logical type.
+    """Return the value; numbers and bytes are without their logical type.
 
     Raises:
         ValueError: If the default is not of the type.
@@ -33,7 +33,7 @@ def default_value(declared: AvroType, default: Any) -> Any:
 
 
 def _of_union(declared: AvroType, default: Any) -> Any:
-    """Since Avro 1.12 any branch may match, before only the first one."""
+    """Return the default of a union: since Avro 1.12 any branch may match, before that only the first."""
     for branch in declared.branches:
         try:
             return default_value(branch, default)
@@ -62,7 +62,7 @@ def _of_collection(declared: AvroType, inner: AvroType, default: Any) -> Any:
 
 
 def _plain(declared: AvroType, default: Any) -> Any:
-    """Return the value, or None if it is another type's."""
+    """Return the value, or None if it has another type."""
     kind = declared.kind
     if kind == "boolean":
         return default if isinstance(default, bool) else None

@@ -1,4 +1,4 @@
-"""An Avro schema with the schemas that it refers to, as one document. Pure."""
+"""Combine an Avro schema with the schemas that it refers to, as one document. Pure."""
 
 from __future__ import annotations
 
@@ -11,12 +11,12 @@ _INNER = ("items", "values")
 
 
 def inlined(document: Any, referred: Iterable[Any]) -> Any:
-    """Return the document with each type that another one defines where it is first used.
+    """Return the document, with each type of another schema defined at its first use.
 
     Args:
         document: The schema.
-        referred: Schemas that it and they refer to, in any order. Types are found by their full names, since
-            the name of a registry's reference is only a label.
+        referred: Schemas that the document and they refer to, in any order. Types are found by their full
+            names, because the name of a registry's reference is only a label.
 
     Raises:
         ValueError: If a type has two definitions.
@@ -28,7 +28,7 @@ def inlined(document: Any, referred: Iterable[Any]) -> Any:
 
 
 def _collect(declared: Any, namespace: str, known: dict[str, Any]) -> None:
-    """Note each definition with its namespace."""
+    """Record each definition with its namespace."""
     if isinstance(declared, list):
         for branch in declared:
             _collect(branch, namespace, known)
@@ -73,7 +73,7 @@ class _Inliner:
         self._defined: set[str] = set()
 
     def of(self, declared: Any, namespace: str) -> Any:
-        """Return a type whose names are all defined by then."""
+        """Return a type whose names are all defined before their use."""
         if isinstance(declared, list):
             return [self.of(branch, namespace) for branch in declared]
         if isinstance(declared, str):
@@ -103,7 +103,7 @@ class _Inliner:
             return name
         self._defined.add(name)
         namespace = name.rpartition(".")[0]
-        # With its namespace written out, a type means the same inside of any other.
+        # With an explicit namespace, a type means the same inside of any other type.
         copied = {**declared, "name": name.rpartition(".")[2], "namespace": namespace}
         if isinstance(copied.get("fields"), list):
             copied["fields"] = [self._field(field, namespace) for field in copied["fields"]]

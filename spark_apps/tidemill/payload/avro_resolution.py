@@ -1,16 +1,16 @@
-"""Records of one Avro schema as those of another, by Avro's rules of schema resolution.
+"""Read records of one Avro schema as those of another, by Avro's rules of schema resolution.
 
-These are the rules of the specification 1.12, section "Schema Resolution", with two more for logical types,
-which the specification leaves to implementations except for decimals:
+These are the rules of the specification 1.12, section "Schema Resolution". Two more rules cover logical
+types, which the specification leaves to implementations except for decimals:
 
-- A date, a time or a decimal is read only from the same one, or milliseconds would become microseconds. A
-  type without a logical type reads the number or text of any.
+- A date, a time or a decimal is read only from the same logical type; otherwise milliseconds would become
+  microseconds. A type without a logical type reads the number or text of any type.
 - A decimal may have more digits in the reader's schema, with the same scale. `bytes` and `fixed` of a decimal
   match each other.
 
 fastavro resolves some schemas differently, because it knows neither logical types nor bytes as defaults. So
-it gets a pair of schemas that are made for each other: types that match have one made-up name, branches that
-do not match have a name that the reader lacks, and a field has the reader's name.
+it gets a pair of schemas that are made for each other: matching types have the same generated name,
+non-matching branches have a name that the reader lacks, and a field has the reader's name.
 """
 
 from __future__ import annotations
@@ -36,17 +36,18 @@ _PROMOTED: Mapping[str, frozenset[str]] = {
     "string": frozenset({"bytes"}),
     "bytes": frozenset({"string"}),
 }
-# What the number or text of a type means. `uuid` adds nothing to a text, and others have no column.
+# Logical types that change the meaning of a number or text. `uuid` adds nothing to a text, and the others
+# have no column.
 _MEANINGS: Mapping[str, frozenset[str]] = {
     "int": frozenset({"date"}),
     "long": frozenset({"timestamp-millis", "timestamp-micros"}),
 }
-# Holds a default until fastavro has parsed the schema: it would refuse bytes.
+# Holds a default until fastavro has parsed the schema, because fastavro would refuse bytes.
 _FILL = "x-tidemill-default"
 
-# Where, and why.
+# Place and reason.
 Problem = tuple[Path, str]
-# The same bytes for fastavro, as a writer's type and a reader's.
+# The same bytes for fastavro, as the writer's type and the reader's type.
 _Pair = tuple[Any, Any]
 
 
@@ -55,8 +56,8 @@ class Reading:
     """Schemas for fastavro.
 
     Args:
-        writer: Of the bytes.
-        reader: Of the columns; None if it is the same, which is read in half the time.
+        writer: Schema of the bytes.
+        reader: Schema of the columns; None if it is the same, which is read in half the time.
     """
 
     writer: Any
@@ -64,9 +65,9 @@ class Reading:
 
 
 def check_resolves(writer: AvroDocument, reader: AvroSchema) -> None:
-    """Refuse a writer's schema whose records cannot become the reader's columns.
+    """Raise an error for a writer's schema whose records cannot become the reader's columns.
 
-    A null, a symbol or a branch of a union that only the writer knows is found in each record, which is then
+    A null, a symbol or a union branch that only the writer knows is checked in each record, which is then
     invalid.
 
     Raises:
@@ -95,12 +96,12 @@ def resolution_problems(writer: AvroDocument, reader: AvroSchema) -> Iterator[Pr
 
 
 def single_record_problems(writer: AvroDocument, reader: AvroSchema) -> Iterator[Problem]:
-    """Yield what some records of a writer may hold and the reader refuses."""
+    """Yield values that some records of a writer may have and the reader rejects."""
     yield from _resolved(writer, reader).refused
 
 
 def reading_of(writer: AvroDocument, reader: AvroSchema) -> Reading:
-    """Return what reads the records of a writer that resolves."""
+    """Return the schemas that read the records of a resolvable writer."""
     resolver = _Resolver()
     pair = resolver.pair(writer.record, reader.document.record, ())
     if pair is None:
@@ -120,7 +121,7 @@ def _resolved(writer: AvroDocument, reader: AvroSchema) -> _Resolver:
 
 
 def _with_defaults(parsed: Any) -> Any:
-    """Put the defaults where fastavro looks for them."""
+    """Put the defaults where fastavro expects them."""
     if isinstance(parsed, list):
         for branch in parsed:
             _with_defaults(branch)
@@ -134,7 +135,7 @@ def _with_defaults(parsed: Any) -> Any:
 
 
 class _Resolver:
-    """Walks two schemas side by side, as far as the reader's goes, which has an end."""
+    """Walks two schemas in parallel, to the depth of the reader's, which is finite."""
 
     def __init__(self) -> None:
         self.problems: list[Problem] = []
@@ -143,7 +144,7 @@ class _Resolver:
         self._names = (f"matched{number}" for number in itertools.count())
 
     def pair(self, writer: AvroType, reader: AvroType, path: Path) -> _Pair | None:
-        """Return the pair of types; None after a problem, without which there is a pair."""
+        """Return the pair of types, or None if the types do not match. The reason is added to `problems`."""
         if writer.kind == "union":
             return self._union(writer, reader, path)
         read, allows_null = plain_union(reader)
@@ -164,11 +165,11 @@ class _Resolver:
         if writer.kind == "fixed":
             fixed = {"type": "fixed", "name": next(self._names), "size": writer.size}
             return fixed, fixed
-        # Both are decimals if the one is of bytes and the other a fixed.
+        # If one is bytes and the other is fixed, both are decimals.
         return writer.kind, "bytes" if read.kind == "fixed" else read.kind
 
     def _union(self, writer: AvroType, reader: AvroType, path: Path) -> _Pair | None:
-        """Resolve each branch: a record is invalid only if it has one that does not match."""
+        """Resolve each branch: a record is invalid only if its own branch does not match."""
         written: list[Any] = []
         read: list[Any] = []
         unmatched: list[Problem] = []
@@ -229,7 +230,7 @@ class _Resolver:
 
 
 def _written_places(writer: AvroType, reader: AvroType) -> dict[str, int]:
-    """Return which field of the writer each field of the reader is; its own name comes before aliases."""
+    """Return the writer's field for each reader field; the field's own name comes before its aliases."""
     places = {field.name: place for place, field in enumerate(writer.fields)}
     found = {field.name: places.pop(field.name) for field in reader.fields if field.name in places}
     for field in reader.fields:

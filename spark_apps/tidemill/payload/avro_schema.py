@@ -1,4 +1,4 @@
-"""An Avro schema as the columns that its records become.
+"""Convert an Avro schema to the columns of its records.
 
 | Avro                                                     | column                              |
 |----------------------------------------------------------|-------------------------------------|
@@ -11,9 +11,9 @@
 | `record`; `array`; `map`                                 | struct; list; map of strings        |
 | `["null", X]`, `[X, "null"]`                             | like X, may be null                 |
 
-Any other union or logical type is refused, and so is a record inside of itself, because no column could hold
-it. This is about the pipeline's own schema. A writer's schema may have any type where the pipeline's has no
-field (`avro_resolution.py`).
+Any other union or logical type is refused, and so is a record inside of itself, because no column could store
+it. This applies to the pipeline's own schema. A writer's schema may have any type where the pipeline's schema
+has no field (`avro_resolution.py`).
 
 A field of `float` or `double` with `"x-allow-non-finite": true` keeps NaN and infinity, which are rejected
 otherwise (`json_schema.py` has the reason).
@@ -62,7 +62,7 @@ class AvroDocument:
     """An Avro schema of a record, such as a writer's.
 
     Args:
-        name: File name, for messages.
+        name: File name, for error messages.
         record: Its type.
     """
 
@@ -76,7 +76,7 @@ class AvroSchema:
 
     Args:
         document: The schema.
-        wire: The columns, with timestamps in the unit they are written in.
+        wire: The columns, with timestamps in the unit in which they are written.
         non_finite: Numbers that may be NaN or infinite.
     """
 

@@ -1,7 +1,7 @@
-"""Types of a writer that no column has, as fastavro skips their bytes.
+"""Skip the bytes of writer types that have no column.
 
-A record may be inside of itself. fastavro skips it by recursion in C, and a record of some 100 kB could then
-end the process. So each level is a type of its own, and a level below the last one cannot be read.
+A record can contain itself. fastavro skips it by recursion in C, so a record of about 100 kB could crash the
+process. Therefore each level gets a separate type, and a level below the last one cannot be read.
 """
 
 from __future__ import annotations
@@ -11,16 +11,16 @@ from typing import Any
 
 from tidemill.payload.avro_types import AvroType
 
-# Levels of records in a field that is skipped. C's stack has room for some ten thousand, and each record that
-# is read costs time for each level of each recursive type.
+# Maximum number of nested records in a skipped field. C's stack has room for about ten thousand, but each
+# decoded record costs time for each level of each recursive type.
 MAX_LEVELS = 200
 
-# No record is as long, so fastavro takes it for one that ends too soon.
+# Longer than any record, so fastavro reports that the record ends too soon.
 _ENDLESS = {"type": "fixed", "name": "endless", "size": 2**40}
 
 
 class SkippedTypes:
-    """Makes types that take the bytes of others."""
+    """Makes types that consume the bytes of other types."""
 
     def __init__(self) -> None:
         self._names: dict[tuple[AvroType, int], str] = {}
@@ -39,7 +39,7 @@ class SkippedTypes:
             return self._fixed.setdefault(declared.size, fixed)["name"]
         if declared.kind == "record":
             return _ENDLESS["name"] if level == MAX_LEVELS else self._record(declared, level)
-        # A symbol is a number.
+        # A symbol is encoded as a number.
         return "int" if declared.kind == "enum" else declared.kind
 
     def definitions(self) -> list[dict[str, Any]]:
@@ -52,7 +52,7 @@ class SkippedTypes:
                 for place, field in enumerate(declared.fields)
             ]
             records.append({"type": "record", "name": self._names[declared, level], "fields": fields})
-        # Levels rise from record to record, and each uses only the next level.
+        # Levels increase from record to record, and each record uses only the next level.
         return [_ENDLESS, *self._fixed.values(), *reversed(records)]
 
     def _record(self, declared: AvroType, level: int) -> str:

@@ -23,7 +23,7 @@ class AvroType:
 
     Args:
         kind: `int`, `record`, `union` and so on.
-        logical: Logical type as it is declared. It may be unknown, or invalid for this type.
+        logical: Declared logical type. It may be unknown, or invalid for this type.
         precision: Declared digits of a decimal.
         scale: Declared digits of a decimal after the point.
         name: Full name of a record, an enum or a fixed.
@@ -32,7 +32,7 @@ class AvroType:
         branches: Types of a union.
         fields: Fields of a record.
         symbols: Symbols of an enum.
-        default: Symbol that an enum has in place of an unknown one.
+        default: Symbol that an enum uses for an unknown one.
         size: Bytes of a fixed.
     """
 
@@ -87,7 +87,7 @@ def parse_avro(document: Any) -> AvroType:
 
 
 def plain_union(declared: AvroType) -> tuple[AvroType, bool]:
-    """Return the type next to null, and True if null is allowed; any other union stays as it is."""
+    """Return the type next to null, and True if null is allowed; any other union stays unchanged."""
     if declared.kind != "union":
         return declared, False
     others = [branch for branch in declared.branches if branch.kind != "null"]
@@ -105,7 +105,7 @@ def _may_be_empty(declared: AvroType, outside: tuple[AvroType, ...]) -> bool:
 
 
 class _Parser:
-    """Parses one document; names are known from their definition on."""
+    """Parses one document; names are known after their definition."""
 
     def __init__(self) -> None:
         self.named: dict[str, AvroType] = {}
@@ -131,7 +131,7 @@ class _Parser:
         return AvroType(kind, **_logical(declared))
 
     def _referred(self, name: str, namespace: str) -> AvroType:
-        """Return a type that was defined before; as Java does, also one without a namespace."""
+        """Return a type that was defined before; as in Java, also by its name without a namespace."""
         for known in (full_name(name, namespace), name):
             if known in self.named:
                 return self.named[known]

@@ -1,4 +1,4 @@
-"""What fastavro leaves undone: whole columns of numbers and bytes become timestamps, dates and decimals."""
+"""Convert whole columns of fastavro's numbers and bytes to timestamps, dates and decimals."""
 
 from __future__ import annotations
 
@@ -23,12 +23,12 @@ _EXACT = Context(prec=MAX_DIGITS)
 
 
 def raw_type(wire: pa.DataType) -> pa.DataType:
-    """What fastavro gives for a type: the number or bytes below a logical type."""
+    """Return fastavro's result for a type: the number or bytes without the logical type."""
     return _with_leaves(wire, _raw_leaf)
 
 
 def column_type(wire: pa.DataType) -> pa.DataType:
-    """What becomes a column: timestamps in microseconds."""
+    """Return the type of the column: timestamps are in microseconds."""
     return _with_leaves(wire, lambda leaf: INSTANT if pa.types.is_timestamp(leaf) else leaf)
 
 
@@ -41,7 +41,7 @@ def _raw_leaf(wire: pa.DataType) -> pa.DataType:
 
 
 def _with_leaves(wire: pa.DataType, leaf: Callable[[pa.DataType], pa.DataType]) -> pa.DataType:
-    """The type with other plain types in it."""
+    """Return the type with replaced leaf types."""
     if pa.types.is_struct(wire):
         return pa.struct([pa.field(field.name, _with_leaves(field.type, leaf)) for field in wire])
     if pa.types.is_map(wire):
@@ -50,7 +50,7 @@ def _with_leaves(wire: pa.DataType, leaf: Callable[[pa.DataType], pa.DataType]) 
 
 
 def converted(raw: pa.RecordBatch, schema: AvroSchema, columns: pa.Schema) -> tuple[pa.RecordBatch, Broken]:
-    """Rows in their columns, and those that hold a value that none of them can."""
+    """Return the converted rows, and the rows with a value that its column cannot store."""
     broken = Broken()
 
     def convert(array: pa.Array, wire: pa.DataType, place: Place) -> pa.Array:
@@ -86,7 +86,7 @@ def _concerns(wire: pa.DataType) -> bool:
 
 
 def _moments(numbers: pa.Array, wire: pa.DataType, place: Place, broken: Broken) -> pa.Array:
-    """Timestamps and dates within the years 0001 to 9999, which Spark and Python can hold."""
+    """Convert timestamps and dates within the years 0001 to 9999, which Spark and Python can store."""
     first, last = (FIRST, LAST) if wire == INSTANT else (_FIRST_DAY, _LAST_DAY)
     if wire == MILLISECONDS:
         first, last = FIRST // 1000, LAST // 1000
@@ -106,7 +106,7 @@ def _decimals(unscaled: pa.BinaryArray, wire: pa.DataType, place: Place, broken:
 
 
 def _decimal(digits: bytes, wire: pa.DataType) -> Decimal | None:
-    """A two's complement number, the largest byte first; None with more digits than are declared."""
+    """Convert a big-endian two's complement number; return None if it has more digits than declared."""
     unscaled = int.from_bytes(digits, "big", signed=True)
     if abs(unscaled) >= 10**wire.precision:
         return None

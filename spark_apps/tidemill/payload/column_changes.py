@@ -1,6 +1,6 @@
-"""What tells the columns that a pipeline writes from those of its table, at any depth. Pure.
+"""Compare the columns that a pipeline writes with those of its table, at any depth. Pure.
 
-Neither the order of columns nor that of a struct's fields counts: both writers and all readers go by names.
+The order of columns and of struct fields does not matter, because both writers and all readers use names.
 """
 
 from __future__ import annotations
@@ -15,12 +15,12 @@ Declared = StructType | ArrayType | MapType | object
 
 @dataclass(frozen=True)
 class ColumnChanges:
-    """From a table to what is written to it. Columns are named by their path: `device.zone`, `items[].price`.
+    """The changes from a table to the written columns, by path such as `device.zone` or `items[].price`.
 
     Args:
         added: Columns that the table does not have.
         removed: Columns that are not written.
-        other_type: Columns of another type, or of a name that differs by case only, with both.
+        other_type: Columns with another type, or with a name that differs only by case, with both.
     """
 
     added: tuple[str, ...] = ()
@@ -29,17 +29,17 @@ class ColumnChanges:
 
     @property
     def only_adds(self) -> bool:
-        """Whether a table that takes new columns holds all of it."""
+        """Return True if the table only needs new columns."""
         return not self.removed and not self.other_type
 
     @property
     def nothing(self) -> bool:
-        """Whether there is no difference."""
+        """Return True if there is no difference."""
         return self.only_adds and not self.added
 
 
 def column_changes(table: Schema, written: Schema) -> ColumnChanges:
-    """Compare a table's columns with those that are written to it."""
+    """Compare a table's columns with the written columns."""
     found = list(_of_fields(table, written, ""))
     return ColumnChanges(
         tuple(sorted(path for kind, path, _ in found if kind == "added")),
@@ -60,13 +60,13 @@ def _of_fields(table: Schema | StructType, written: Schema | StructType, prefix:
         if name in there:
             yield from _of_types(there[name], wanted[name], path)
         elif (twin := spelled.get(name.lower())) is not None and twin not in wanted:
-            # Spark does not tell columns apart by case, other readers do.
+            # Spark does not distinguish columns by case, but other readers do.
             yield "other", path, f"{twin} instead of {name}"
         else:
             yield "added", path, ""
     written_names = {name.lower() for name in wanted}
     yield from (("removed", prefix + name, "") for name in there if name.lower() not in written_names)
-    # Of whole columns the writers know how to keep the rule, or refuse the table (row_rules.py).
+    # For top-level columns, the writers can enforce NOT NULL, or refuse the table (row_rules.py).
     strict = [column.name for column in table.fields if prefix and not column.nullable]
     yield from (("other", prefix + name, "not null instead of nullable") for name in strict)
 

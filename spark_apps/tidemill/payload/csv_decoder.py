@@ -1,6 +1,6 @@
-r"""CSV records become typed columns, or a reason. A record is one line after RFC 4180.
+r"""Decode CSV records to typed columns, or reject them with a reason. A record is one line after RFC 4180.
 
-Fields are those of the schema, in order; or, in a file with a header, those that the header names.
+Fields are those of the schema, in order. In a file with a header, they are those that the header names.
 
 | record                                                     | result                                        |
 |------------------------------------------------------------|-----------------------------------------------|
@@ -16,12 +16,12 @@ Fields are those of the schema, in order; or, in a file with a header, those tha
 | `number`: NaN, Infinity, Inf, too large for float64        | `not_finite:<field>`, as for JSON             |
 | `boolean`: `true`, `false`                                 | good; anything else `wrong_type:<field>`      |
 | `date-time`, `date`                                        | as for JSON: `wrong_type`, `no_offset`        |
-| a decimal with too many digits that are no zeros           | before the point `out_of_range:<field>`,      |
-|                                                            | behind it `wrong_type:<field>`                |
+| a decimal with too many digits other than zeros            | before the point `out_of_range:<field>`,      |
+|                                                            | after it `wrong_type:<field>`                 |
 | a required field that is empty, unless it may be null      | `missing_required:<field>`                    |
 | a condition of the schema                                  | as for JSON: `breaks_minimum:<field>`         |
 
-In quotes a field may hold separators and line breaks, and a quote as two. There is no other escape.
+A quoted field may contain separators, line breaks, and a quote written twice. There is no other escape.
 """
 
 from __future__ import annotations
@@ -52,11 +52,11 @@ class CsvDecoder:
 
     Args:
         schema: The fields, in order.
-        dialect: How they are written.
+        dialect: The form of the fields.
         max_record_bytes: A longer record is refused before it is parsed.
 
     Raises:
-        SpecError: TIDE-SPEC-060, if one line cannot hold a field.
+        SpecError: TIDE-SPEC-060, if one line cannot store a field.
     """
 
     def __init__(self, schema: PayloadSchema, dialect: CsvDialect, max_record_bytes: int) -> None:
@@ -68,7 +68,7 @@ class CsvDecoder:
                     facts={"schema": schema.name, "at": field.name, "type": field.type},
                     fix="declare plain fields, or send JSON or Avro",
                 )
-        # An empty field is there, and null: what may be null cannot be missing.
+        # An empty field exists and is null, so a nullable field cannot be missing.
         missing = tuple(path for path in schema.required if path not in schema.required_nullable)
         self.schema = schema
         self._schema = replace(schema, required=missing, required_nullable=frozenset())
@@ -79,7 +79,7 @@ class CsvDecoder:
 
     @property
     def columns(self) -> pa.Schema:
-        """The schema's."""
+        """Return the columns of the schema."""
         return self._schema.arrow_schema
 
     @property
@@ -90,12 +90,12 @@ class CsvDecoder:
     def decode(
         self, values: pa.BinaryArray | pa.LargeBinaryArray, names: Sequence[str] | None = None
     ) -> Decoded:
-        """Decode every record or say why not; never raises because of a record.
+        """Decode every record or give a reason; never raises because of a record.
 
         Args:
             values: The records.
-            names: Names of their fields, if there was a header. A column that no field is named after is
-                null; a field that no column is named after is left out.
+            names: Names of their fields, if there is a header. A column without a field of its name is null;
+                a field without a column of its name is left out.
         """
         return decode_in_pieces(values, lambda piece: self._sift(piece, names))
 
@@ -117,7 +117,7 @@ class CsvDecoder:
         return rows, sieve
 
     def _fields(self, sieve: Sieve, names: Sequence[str] | None) -> list[pa.StringArray]:
-        """One array of texts for each column; what has no such fields falls out of the sieve."""
+        """Return one array of texts for each column; records with other fields are dropped from the sieve."""
         sieve.records = pc.replace_substring_regex(sieve.records, r"\r?\n\z", "")
         if names is None:
             return self._splitter.fields(sieve, len(self._textual))
@@ -128,7 +128,7 @@ class CsvDecoder:
 
 
 def _typed(texts: Sequence[pa.StringArray], textual: pa.Schema) -> tuple[pa.RecordBatch, dict[int, str]]:
-    """The fields in their types, instants still as texts, and the rows where one is of another."""
+    """Return the fields in their types (instants still as texts), and the rows with a wrong value."""
     wrong: dict[int, str] = {}
     columns = []
     for field, column in zip(textual, texts, strict=True):
@@ -155,9 +155,9 @@ def typed_texts(
 
 
 def field_places(columns: Sequence[str], names: Sequence[str]) -> list[int | None]:
-    """Return the place of each column among the names of a header; None for a column that is not there.
+    """Return the position of each column among the names of a header; None for a missing column.
 
-    A name in another case counts if the column has no other one.
+    A name in another case counts if the column has no other match.
     """
     exact = {name: place for place, name in enumerate(names)}
     folded: dict[str, list[int]] = {}
@@ -171,7 +171,7 @@ def field_places(columns: Sequence[str], names: Sequence[str]) -> list[int | Non
 
 
 def _parse(texts: pa.StringArray, declared: pa.DataType) -> pa.Array:
-    """The texts as values, null where one is none."""
+    """Parse the texts; invalid texts become null."""
     if pa.types.is_string(declared):
         return texts
     if pa.types.is_boolean(declared):
@@ -186,13 +186,13 @@ def _parse(texts: pa.StringArray, declared: pa.DataType) -> pa.Array:
     try:
         return known.cast(declared)
     except pa.ArrowInvalid:
-        # One is too large for the type.
+        # One number is too large for the type.
         read = _integer if is_integer else float
         return pa.array([None if text is None else read(text) for text in known.to_pylist()], declared)
 
 
 def _plain_numbers(texts: pa.StringArray, declared: pa.DataType) -> pa.Array | None:
-    """The values of a column without any doubtful text, which is quicker to see; None of others."""
+    """Return the values if every text is plain, which is faster to check; None otherwise."""
     if pa.types.is_integer(declared):
         if pc.all(pc.ascii_is_decimal(texts)).as_py() is False:
             return None
@@ -202,7 +202,7 @@ def _plain_numbers(texts: pa.StringArray, declared: pa.DataType) -> pa.Array | N
         values = texts.cast(declared)
     except pa.ArrowInvalid:
         return None
-    # Arrow spells NaN and infinity in more ways.
+    # Arrow accepts more spellings of NaN and infinity.
     is_finite = pa.types.is_integer(declared) or pc.all(pc.is_finite(values)).as_py() is not False
     return values if is_finite else None
 
@@ -213,7 +213,7 @@ def _decimals(texts: pa.StringArray, declared: pa.Decimal128Type) -> pa.Array:
             return texts.cast(declared)
     except pa.ArrowInvalid:
         pass
-    # One has too many digits.
+    # One number has too many digits.
     read = [None if text is None else decimal_of(text, declared) for text in texts.to_pylist()]
     return pa.array(read, declared)
 
@@ -223,7 +223,7 @@ def _matching(texts: pa.StringArray, pattern: str) -> pa.StringArray:
 
 
 def _integer(digits: str) -> int | None:
-    # Python refuses to read thousands of digits; leading zeros are no reason to reject.
+    # Python refuses to parse thousands of digits, but leading zeros are no reason to reject.
     significant = digits.lstrip("-").lstrip("0")
     if len(significant) > 19:
         return None

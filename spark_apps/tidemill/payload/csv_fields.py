@@ -1,4 +1,4 @@
-"""CSV records are split into the texts of their fields, after RFC 4180. An empty field is null."""
+"""Split CSV records into the texts of their fields, after RFC 4180. An empty field is null."""
 
 from __future__ import annotations
 
@@ -21,9 +21,9 @@ class CsvDialect:
 
     Args:
         separator: Character between two fields.
-        quote: Character around a field that holds separators or line breaks; empty if fields have no quotes.
+        quote: Character around a field with separators or line breaks; empty if fields have no quotes.
         escape: Character before a quote inside of a quoted field. By default, a quote is written twice.
-        null: Text of a field without quotes that is null, as an empty field is.
+        null: Unquoted text of a field that means null; an empty field also means null.
         comment: Character at the beginning of a line that is not a record; empty if there are none.
     """
 
@@ -45,23 +45,24 @@ class CsvSplitter:
         self.dialect = dialect
         self._field = _field(dialect)
         self._doubtful = f"[{re.escape(dialect.quote)}\\r\\n]"
-        # Arrow's reader splits records of RFC 4180 alike. It also takes an escape outside of quotes.
+        # Arrow's reader splits records of RFC 4180 in the same way, but it also accepts an escape outside of
+        # quotes.
         self._by_arrow = (
             _well_formed(dialect) if not dialect.escape and len(dialect.separator.encode()) == 1 else ""
         )
-        # What stands for one character inside of quotes.
+        # The escape sequence of one character inside of quotes.
         escape = dialect.escape or dialect.quote
         self._escaped = re.compile(f"{re.escape(escape)}(.)", re.DOTALL) if escape else None
 
     def fields(self, sieve: Sieve, width: int) -> list[pa.StringArray]:
-        """One array of texts for each field. Records with another number of fields fall out of the sieve."""
+        """Return one array of texts for each field. Records with another number of fields are dropped."""
         if self._by_arrow and len(sieve.records):
             doubtful = pc.indices_nonzero(pc.match_substring_regex(sieve.records, self._doubtful))
             good = pc.match_substring_regex(sieve.records.take(doubtful), self._by_arrow)
             malformed = doubtful.filter(pc.invert(good)).to_pylist()
             sieve.drop(dict.fromkeys(malformed, MALFORMED_CSV))
             if width > 1:
-                # Arrow takes an empty record for one of nulls.
+                # Arrow reads an empty record as nulls.
                 sieve.drop_where(pc.equal(pc.binary_length(sieve.records), 0), WRONG_FIELD_COUNT)
             return self._fields_by_arrow(sieve, width, newlines=len(doubtful) > 0)
         lines = self._split(sieve.records)
@@ -77,18 +78,18 @@ class CsvSplitter:
         return [texts.take(pa.arange(place, len(texts), width)) for place in range(width)]
 
     def _fields_by_arrow(self, sieve: Sieve, width: int, *, newlines: bool) -> list[pa.StringArray]:
-        """The fields of records that are well formed. Other widths fall out of the sieve."""
+        """Return the fields of well-formed records. Records with another number of fields are dropped."""
         names = [str(place) for place in range(width)]
         if not len(sieve.records):
             return [pa.array([], pa.string()) for _ in names]
         others: list[int] = []
 
         def skip(row: pv.InvalidRow) -> str:
-            # Counted from 1, with the first line.
+            # Counted from 1, including the first line.
             others.append(row.number - 2)
             return "skip"
 
-        # A first line, because the reader drops a byte order mark at the beginning.
+        # A first line is needed, because the reader drops a byte order mark at the beginning.
         text = pc.binary_join(pa.ListArray.from_arrays([0, len(sieve.records)], sieve.records), "\n")[0]
         content = self.dialect.separator.join(names).encode() + b"\n" + text.as_buffer().to_pybytes() + b"\n"
         table = pv.read_csv(
@@ -113,11 +114,11 @@ class CsvSplitter:
         return [column.combine_chunks() for column in table.columns]
 
     def is_record(self, value: bytes) -> bool:
-        """True if some lines are one record, of any number of fields and in any encoding."""
+        """Return True if some lines are one record, with any number of fields and in any encoding."""
         return self.split_one(value.decode("utf-8", "replace")) is not None
 
     def split_one(self, text: str) -> list[str | None] | None:
-        """The fields of one record, which may have quotes; None if the text is not a CSV record."""
+        """Return the fields of one record, which may have quotes; None if the text is not a CSV record."""
         fields: list[str | None] = []
         end = 0
         while (found := self._field.match(text, end)) is not None:
@@ -135,7 +136,7 @@ class CsvSplitter:
         return text if self._escaped is None else self._escaped.sub(r"\1", text)
 
     def _split(self, records: pa.StringArray) -> pa.ListArray:
-        """The fields of each record; null where the text is not a CSV record."""
+        """Return the fields of each record; null if the text is not a CSV record."""
         doubtful = pc.match_substring_regex(records, self._doubtful)
         places = pc.indices_nonzero(doubtful)
         if len(places) == 0:
@@ -158,7 +159,7 @@ class CsvSplitter:
 
 
 def _well_formed(dialect: CsvDialect) -> str:
-    """A pattern that matches a whole record, which may have quotes."""
+    """Return a pattern that matches a whole record, which may have quotes."""
     between, quote = re.escape(dialect.separator), re.escape(dialect.quote)
     plain = rf"[^{quote}{between}\r\n]*"
     field = f"(?:{quote}(?:[^{quote}]|{quote}{quote})*{quote}|{plain})" if quote else plain
@@ -166,9 +167,9 @@ def _well_formed(dialect: CsvDialect) -> str:
 
 
 def _field(dialect: CsvDialect) -> re.Pattern[str]:
-    """A field: its text in quotes, or its text without; and the separator after it, if there is one."""
+    """Return a pattern of a field, with its quoted or unquoted text and the separator after it."""
     between, quote, escape = map(re.escape, (dialect.separator, dialect.quote, dialect.escape))
-    # Possessive (`*+`): a way back for each character would take 100 times the memory of the field.
+    # Possessive (`*+`), because backtracking for each character would take 100 times the memory of the field.
     if not quote:
         quoted = "(?!)()"
     elif escape and escape != quote:

@@ -1,18 +1,18 @@
-r"""Texts of CSV as values of JSON, so that the one decoder of JSON judges them. Pure.
+r"""Convert CSV texts to JSON values, so that the same JSON decoder checks them. Pure.
 
-A text is a value of another type only if nothing of it is lost by that:
+A text becomes a value of another type only if the conversion loses nothing:
 
-| text                                                    | where no column says otherwise | in JSON     |
+| text                                                    | type of an undeclared column   | in JSON     |
 |---------------------------------------------------------|--------------------------------|-------------|
 | empty                                                   | null                           | left out    |
-| `true`, `false`                                         | boolean                        | as it is    |
-| an integer within int64, as it is usually written       | integer                        | as it is    |
-| a fraction that a double gives back just so: 1.5, 2.0   | number                         | as it is    |
+| `true`, `false`                                         | boolean                        | unchanged   |
+| an integer within int64, as it is usually written       | integer                        | unchanged   |
+| a fraction that a double prints the same: 1.5, 2.0      | number                         | unchanged   |
 | anything else: 007, +1, 1.10, 1e5, NaN, empty in quotes | text                           | as a string |
 
-A column of strings takes every text. Where a column has another type, a text that is no such value becomes
-a string, which the decoder refuses there: it is rescued as it stands in the file. In a column whose type was
-inferred, a number counts by the same table; in one that was hinted at as double, every number of JSON does.
+A string column accepts every text. In a column of another type, a text that is not such a value becomes a
+string, which the decoder refuses, so it is rescued as written in the file. In a column with an inferred type,
+a number counts by the same table. In a column that is hinted as double, every JSON number counts.
 """
 
 from __future__ import annotations
@@ -28,12 +28,12 @@ from tidemill.payload.inferred_schema import Node
 _BOOLEAN = r"^(?:true|false)$"
 _INTEGER = r"^(?:0|-?[1-9]\d{0,17})$"
 _LONG_INTEGER = r"^-?[1-9]\d{18}$"
-# A double has every integer of so many digits.
+# A double can store every integer with this many digits.
 _SHORT_INTEGER = r"^(?:0|-?[1-9]\d{0,14})$"
 _FRACTION = r"^-?\d[\d.e+-]*[.e][\d.e+-]*$"
 _NUMBER = r"^-?(?:0|[1-9]\d*)(?:\.\d+)?(?:[eE][+-]?\d+)?$"
 
-# What JSON has no raw form for inside a string.
+# Characters that JSON cannot have unescaped in a string.
 _ESCAPED = r'["\\\x00-\x1f]'
 
 
@@ -41,8 +41,8 @@ class CsvValues:
     """Makes lines of JSON.
 
     Args:
-        columns: The columns that are known, as JSON Schema; of an unknown name the texts decide.
-        hinted: Names of those whose type was not inferred.
+        columns: The known columns, as JSON Schema; for an unknown name, the texts decide.
+        hinted: Names of columns whose type was not inferred.
     """
 
     def __init__(self, columns: Node, hinted: Collection[str]) -> None:
@@ -50,7 +50,7 @@ class CsvValues:
         self._hinted = hinted
 
     def lines(self, names: Sequence[str], fields: Sequence[pa.StringArray]) -> pa.StringArray:
-        """One object for each record; the fields have the names of their file's header."""
+        """Return one object for each record; the fields have the names of their file's header."""
         members = []
         for name, texts in zip(names, fields, strict=True):
             bare = self._bare(name, texts)
@@ -59,12 +59,12 @@ class CsvValues:
                 json.dumps(name, ensure_ascii=False) + ":", literals, ",", ""
             )
             members.append(pc.coalesce(member, ""))
-        # Not `null_handling="skip"`: where all are null, pyarrow 26 leaves out the row itself.
+        # Not `null_handling="skip"`: if all are null, pyarrow 26 leaves out the whole row.
         inner = pc.utf8_rtrim(pc.binary_join_element_wise(*members, ""), ",")
         return pc.binary_join_element_wise("{", inner, "}", "")
 
     def _bare(self, name: str, texts: pa.StringArray) -> pa.BooleanArray:
-        """Which texts are values by themselves."""
+        """Return true for texts that are JSON values without quotes."""
         node = self._columns.get(name)
         kind = "any" if node is None else "string" if "x-decimal" in node else node["type"]
         if kind == "boolean":
@@ -80,7 +80,7 @@ class CsvValues:
 
 
 def _strings(texts: pa.StringArray) -> pa.StringArray:
-    """The texts as JSON strings."""
+    """Return the texts as JSON strings."""
     places = pc.indices_nonzero(_matches(texts, _ESCAPED))
     strings = pc.binary_join_element_wise('"', texts, '"', "")
     if len(places) == 0:
@@ -113,7 +113,7 @@ def _matches(texts: pa.StringArray, pattern: str) -> pa.BooleanArray:
 
 
 def _those(texts: pa.StringArray, pattern: str, are: Callable[[str], bool]) -> pa.BooleanArray:
-    """Texts that match, and are what a pattern cannot tell."""
+    """Return true for texts that match and pass a check that a pattern cannot express."""
     places = pc.indices_nonzero(_matches(texts, pattern)).cast("int64")
     good = zip(places.to_pylist(), texts.take(places).to_pylist(), strict=True)
     those = pa.array([place for place, text in good if are(text)], pa.int64())

@@ -1,11 +1,10 @@
-"""Texts of numbers as decimals, whose digits are declared.
+"""Convert texts of numbers to decimals with declared digits.
 
-Arrow (pyarrow 26) reads some numbers as others, in silence. One whose digits before the point and those of
-the scale are more than 38 can wrap around 128 bits; a long exponent leads past the end of a table of powers,
-so that `2.9e-41` is 0. Such a number is found by a pattern, and Arrow sees it only if the type holds it.
-
-Of the others, Arrow refuses those with too many digits behind the point, but lets some pass with too many
-before it: a column is parsed with all the digits that there are, and then looked at.
+Arrow (pyarrow 26) silently misreads some numbers. If the digits before the point and those of the scale are
+more than 38, the value can overflow 128 bits. A long exponent reads past the end of a table of powers, so
+that `2.9e-41` is 0. Such a number is found by a pattern, and Arrow parses it only if the type can store it.
+Of the other numbers, Arrow refuses those with too many digits after the point, but accepts some with too many
+before it. So a column is parsed with all its digits, and then checked.
 """
 
 from __future__ import annotations
@@ -16,27 +15,27 @@ from decimal import Context, Decimal
 import pyarrow as pa
 import pyarrow.compute as pc
 
-# Digits of a decimal that Spark and Arrow hold.
+# Maximum number of digits in a decimal of Spark and Arrow.
 MAX_DIGITS = 38
 
 _CONTEXT = Context(prec=MAX_DIGITS)
 
-# What Arrow takes for a decimal.
+# Texts that Arrow accepts as a decimal.
 DECIMAL_TEXT = re.compile(r"[+-]?(?:[0-9]+\.?[0-9]*|\.[0-9]+)(?:[eE][+-]?[0-9]+)?")
 
-# Digits of an exponent above which no decimal holds the number, unless it is zero.
+# Maximum number of digits of an exponent. Above it, no decimal can store the number unless it is zero.
 _LONGEST_EXPONENT = 4
 
 
 def parsed_type(declared: pa.Decimal128Type) -> pa.Decimal128Type:
-    """What a parser is asked for."""
+    """Return the type for the parser."""
     return pa.decimal128(MAX_DIGITS, declared.scale)
 
 
 def risky_json(scale: int) -> str:
-    """A pattern that matches a JSON text with a number that Arrow may misread at this scale.
+    """Return a pattern for a JSON text with a number that Arrow may misread at this scale.
 
-    Other texts match too: it is a reason to look, never one to reject.
+    Other texts match too, so a match is only a reason to check the text, never to reject it.
     """
     too_long = rf"[0-9]{{{_digits_before(scale) + 1},}}|\.[0-9]{{{MAX_DIGITS + 1},}}"
     exponent = r'[\s:\[,"][-+]?[0-9.]+[eE][-+]?[0-9]+[\s,}\]"]'
@@ -45,26 +44,26 @@ def risky_json(scale: int) -> str:
 
 
 def safe_text(scale: int) -> str:
-    """A pattern that matches the text of a number without an exponent that Arrow reads or refuses rightly."""
+    """Return a pattern for a number without an exponent that Arrow reads or refuses correctly."""
     return rf"^[-+]?[0-9]{{0,{_digits_before(scale)}}}(?:\.[0-9]{{0,{MAX_DIGITS}}})?$"
 
 
 def decimal_of(text: str, declared: pa.Decimal128Type) -> Decimal | None:
-    """The number exactly; None if the type does not hold it."""
+    """Return the exact number; None if the type cannot store it."""
     if not holds(declared, text):
         return None
-    # Arrow does not take hundreds of zeros at the end.
+    # Arrow does not accept hundreds of trailing zeros.
     return Decimal(text).quantize(Decimal((0, (1,), -declared.scale)), context=_CONTEXT)
 
 
 def holds(declared: pa.Decimal128Type, text: str) -> bool:
-    """Whether the type has the digits for a number, zeros at its ends left out."""
+    """Return True if the type has enough digits for a number, without leading and trailing zeros."""
     before, behind = _digits(text)
     return bool(before <= declared.precision - declared.scale and behind <= declared.scale)
 
 
 def out_of_range(values: pa.Array, declared: pa.Decimal128Type) -> pa.BooleanArray:
-    """Where a number has more digits before the point than declared."""
+    """Return true for numbers with more digits before the point than declared."""
     largest = Decimal((0, (9,) * declared.precision, -declared.scale))
     return pc.greater(pc.abs(values), pa.scalar(largest, values.type))
 
@@ -74,7 +73,7 @@ def _digits_before(scale: int) -> int:
 
 
 def _digits(text: str) -> tuple[int, int]:
-    """Digits that a number needs before the point and behind it."""
+    """Return the number of digits that a number needs before and after the point."""
     mantissa, _, exponent = text.lower().partition("e")
     whole, _, fraction = mantissa.lstrip("+-").partition(".")
     digits = (whole + fraction).rstrip("0")

@@ -1,4 +1,4 @@
-"""The declared columns of a files source: Spark DDL as the schema of our decoders.
+"""Convert the declared columns of a files source from Spark DDL to the decoders' schema.
 
 | DDL                                          | in JSON                           | in CSV           |
 |----------------------------------------------|-----------------------------------|------------------|
@@ -78,7 +78,7 @@ def _schema(ddl: str, file_format: str) -> PayloadSchema:
 
 
 def _check_format(field: pa.Field, file_format: str) -> None:
-    """Refuse what the format's decoder cannot read."""
+    """Raise an error for a column that the format's decoder cannot read."""
     if file_format == "csv" and pa.types.is_nested(field.type):
         raise ValueError(f"{field.name!a} holds other values, which a CSV field does not")
     if file_format == "text" and not pa.types.is_string(field.type):
@@ -104,7 +104,7 @@ def _inner_types(kind: pa.DataType, *, is_top: bool = False) -> Iterator[tuple[b
 
 
 def _instants(kind: pa.DataType, path: Path) -> Iterator[Path]:
-    """Paths of instants. Without an offset they are in UTC, as Spark takes them."""
+    """Yield the paths of instants. Without an offset they are in UTC, as in Spark."""
     if kind == INSTANT:
         yield path
     elif pa.types.is_struct(kind):
@@ -128,7 +128,7 @@ def _type(kind: DdlType, path: Path, required: list[Path]) -> pa.DataType:
     if kind.name == "array":
         return pa.list_(_type(kind.parts[0], (*path, EACH_ITEM), required))
     if kind.name == "map":
-        # Values of a map are not walked by `required`.
+        # `required` does not cover values of a map.
         key, value = (_type(part, path, []) for part in kind.parts)
         return pa.map_(key, value)
     return pa.decimal128(*kind.numbers) if kind.name == "decimal" else _TYPES[kind.name]

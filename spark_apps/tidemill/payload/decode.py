@@ -1,7 +1,7 @@
-"""Decoding records inside Spark: one Arrow pass for every mode and writer, so results cannot differ.
+"""Decode records inside Spark: one Arrow pass for every mode and writer, so that results cannot differ.
 
-A stage is a plain function over Arrow batches. The engine puts it into a plan of its own before a
-transform, or composes it with the Parquet writing of the arrow writer into a single pass.
+A stage is a plain function over Arrow batches. The engine puts it into a separate plan before a transform, or
+combines it with the arrow writer's Parquet writing into a single pass.
 """
 
 from __future__ import annotations
@@ -43,10 +43,10 @@ _LINEAGE = {
 
 @dataclass(frozen=True)
 class Decoding:
-    """How a pipeline's records become rows.
+    """The decoding of a pipeline's records.
 
     Args:
-        stage: What the source gives in, rows out.
+        stage: Function from the source's batches to rows.
         arrow_schema: Columns of the rows.
     """
 
@@ -55,7 +55,7 @@ class Decoding:
 
     @property
     def spark_schema(self) -> StructType:
-        """The same columns as Spark types."""
+        """Return the same columns as Spark types."""
         return from_arrow_schema(self.arrow_schema)
 
 
@@ -65,10 +65,10 @@ def payload_decoding(
     """Decode the records of a topic; rejected ones go to the quarantine or stop the batch, as declared.
 
     Args:
-        pipeline: Whose records.
-        payload: How they are decoded.
-        quarantine: Takes rejected ones.
-        late_rows: Sets late ones aside; None where they go on.
+        pipeline: The pipeline.
+        payload: Decoding of its records.
+        quarantine: Quarantine for rejected records.
+        late_rows: Sets late rows aside; None to pass them on.
 
     Raises:
         SpecError: If a schema file is not one that Tidemill can enforce.
@@ -101,10 +101,10 @@ def payload_decoding(
 
 
 def _registered(pipeline: Pipeline, payload: Payload) -> Find | None:
-    """Finds writers' schemas, in the tasks, by the registry and what it told before."""
+    """Return a function that finds writers' schemas in the tasks, by the registry and its stored answers."""
     if not payload.asks_registry:
         return None
-    # Here, since Protobuf's runtime takes a while to load and few pipelines need a registry.
+    # Imported here, because Protobuf's runtime loads slowly and few pipelines need a registry.
     from tidemill.payload.registered_schemas import RegisteredSchemas
     from tidemill.payload.registry_client import registry_of
 
@@ -114,7 +114,7 @@ def _registered(pipeline: Pipeline, payload: Payload) -> Find | None:
 
 
 def _tombstones(records: pa.RecordBatch, columns: pa.Schema) -> pa.RecordBatch:
-    """Records without a value as rows: where they come from, and nulls."""
+    """Return records without a value as rows: their lineage, and nulls."""
     arrays = [
         records[field.name].cast(field.type) if field.name in _LINEAGE else pa.nulls(len(records), field.type)
         for field in columns
@@ -123,13 +123,13 @@ def _tombstones(records: pa.RecordBatch, columns: pa.Schema) -> pa.RecordBatch:
 
 
 def event_time_limit(pipeline: Pipeline) -> EventTimeLimit | None:
-    """How far events of the pipeline may be ahead; None without a limit."""
+    """Return how far events of the pipeline may be ahead; None without a limit."""
     event_time, max_ahead = pipeline.spec.event_time, pipeline.spec.max_ahead
     return None if event_time is None or max_ahead is None else EventTimeLimit(event_time.column, max_ahead)
 
 
 def rows_schema(pipeline: Pipeline, payload: Payload, decoded: pa.Schema) -> pa.Schema:
-    """Columns after decoding: the payload's, then lineage, with the raw record if it is kept."""
+    """Return the columns after decoding: the payload's, then lineage, with the raw record if it is kept."""
     lineage = ["kafka_key", "kafka_topic", "kafka_partition", "kafka_offset", "kafka_timestamp"]
     if payload.chosen.keep_raw:
         lineage.insert(1, "kafka_value")

@@ -1,7 +1,7 @@
-"""What every decoder of records is, and gives: rows, and the records that are none with the reason.
+"""The interface of all decoders: they return rows, and the rejected records with their reasons.
 
-A record's fate and its values depend on the record and the schema only, never on its neighbours, on the
-batch's size or on the mode.
+The result for a record depends only on the record and the schema, never on its neighbours, on the batch size
+or on the mode.
 """
 
 from __future__ import annotations
@@ -15,23 +15,23 @@ import pyarrow as pa
 from tidemill.errors import SpecError
 from tidemill.payload.sieve import Sieve
 
-# Bytes of input that are decoded in one piece. Arrow's string offsets end at 2 GiB and parsers keep
-# several copies; far below both, and above what Spark hands over at once (some 10 MB).
+# Maximum input bytes that are decoded at once. Arrow's string offsets end at 2 GiB and parsers keep several
+# copies, so this is far below both. It is above what Spark passes at once (about 10 MB).
 MAX_BLOCK_BYTES = 64 * 2**20
 
-# One piece of the input becomes rows; the sieve knows which records they are.
+# Decodes one piece of the input to rows; the sieve knows their records.
 Sift = Callable[[pa.Array], tuple[pa.RecordBatch, Sieve]]
 
 
 @dataclass(frozen=True)
 class Decoded:
-    """The two heaps of one input array; each input position is in exactly one of them.
+    """The rows and the rejected records of one input array; each input position is in exactly one of them.
 
     Args:
         rows: The decoder's columns for the good records, in input order.
         kept: Position in the input of each row.
         rejected: Positions in the input of the other records, ascending.
-        reasons: Why, for each of `rejected`; a stable code, with a field's path behind a colon.
+        reasons: Reason for each of `rejected`: a stable code, with a field's path after a colon.
     """
 
     rows: pa.RecordBatch
@@ -45,17 +45,17 @@ class Decoder(Protocol):
 
     @property
     def columns(self) -> pa.Schema:
-        """The decoded columns."""
+        """Return the decoded columns."""
 
     def decode(self, values: pa.BinaryArray | pa.LargeBinaryArray) -> Decoded:
-        """Decode every record or say why not; never raises because of a record."""
+        """Decode every record or give a reason; never raises because of a record."""
 
 
 def check_record_limit(max_record_bytes: int) -> int:
-    """Return the largest record size.
+    """Return the maximum record size.
 
     Raises:
-        SpecError: TIDE-SPEC-025, if it is not usable.
+        SpecError: TIDE-SPEC-025, if it is out of range.
     """
     if not 0 < max_record_bytes <= MAX_BLOCK_BYTES:
         raise SpecError(

@@ -1,4 +1,4 @@
-"""Which decoder a payload names. No Spark: `validate` and `plan` ask for its columns."""
+"""Create the decoder of a payload. No Spark, because `validate` and `plan` ask for its columns."""
 
 from __future__ import annotations
 
@@ -25,7 +25,7 @@ from tidemill.spec.payload import AvroPayload, Payload, ProtobufPayload
 if TYPE_CHECKING:
     from tidemill.payload.protobuf_schema import ProtobufSchema
 
-# The content of a registered schema by its number; None for an unknown one.
+# Returns the content of a registered schema by its number; None for an unknown one.
 Find = Callable[[int], bytes | None]
 
 _RFC_4180 = CsvDialect()
@@ -34,13 +34,13 @@ _RFC_4180 = CsvDialect()
 def decoder_of(
     payload: Payload, schemas: Path, find: Find | None = None, dialect: CsvDialect = _RFC_4180
 ) -> Decoder:
-    """The decoder of a payload.
+    """Return the decoder of a payload.
 
     Args:
-        payload: As it is declared.
+        payload: The declaration.
         schemas: Folder with the schema files.
-        find: Asks the registry, for `writers: registry`; without, the decoder is for its columns only.
-        dialect: How CSV files are written. Their separator is the payload's.
+        find: Asks the registry, for `writers: registry`; without it, only the decoder's columns can be used.
+        dialect: Form of CSV files. Their separator is the payload's.
 
     Raises:
         SpecError: If a file is not a schema that Tidemill can enforce, or does not fit the format.
@@ -78,14 +78,14 @@ def _registered_avro(schema: AvroSchema, content: bytes, number: int) -> AvroDoc
     try:
         document = json.loads(content)
     except (ValueError, RecursionError):
-        document = None  # No schema, as which it is refused.
+        document = None  # None is refused as not being a schema.
     writer = load_avro_document(document, f"schema {number} of the registry")
     check_resolves(writer, schema)
     return writer
 
 
 def _protobuf(payload: ProtobufPayload, schemas: Path, find: Find | None) -> Decoder:
-    # Here, since the runtime takes a while to load and few pipelines need it.
+    # Imported here, because the runtime loads slowly and few pipelines need it.
     from tidemill.payload.protobuf_decoder import ProtobufDecoder
     from tidemill.payload.protobuf_resolution import check_resolves
     from tidemill.payload.protobuf_schema import load_protobuf_schema

@@ -1,15 +1,15 @@
-"""The columns of an IoT hub's messages, out of the headers of their records.
+"""The columns of an IoT hub's messages, from the headers of their records.
 
-What a header's bytes mean is decided by its name, so that live and archived events give the same:
+The name of a header decides how its bytes are read, so that live and archived events give the same result:
 
 | name | bytes |
 |---|---|
-| of a column of texts, and AMQP's own properties | AMQP where they can be no UTF-8, else UTF-8 |
+| of a text column, and AMQP's own properties | AMQP if they cannot be UTF-8, else UTF-8 |
 | `iothub-enqueuedtime` | the same, then milliseconds since 1970 or ISO 8601 |
-| any other | AMQP where they are exactly one value, else UTF-8 |
+| any other | AMQP if they are exactly one value, else UTF-8 |
 
 A text in UTF-8 never begins with the byte that AMQP puts before a string, symbol, time or UUID. It can begin
-with that of a number or a boolean (`A` is true), which come only of what an application sets.
+with the byte of a number or a boolean (`A` is true), but only an application's own properties have those.
 """
 
 from __future__ import annotations
@@ -40,7 +40,7 @@ DEVICE_SCHEMA = pa.schema(
 _COLUMN_OF = {column.property: name for name, column in DEVICE_COLUMNS.items()}
 _TIMES = frozenset(name for name, column in DEVICE_COLUMNS.items() if column.type == "timestamp")
 
-# Properties of an AMQP message itself (part 3, section 3.2.4), which Event Hubs makes texts of.
+# Properties of an AMQP message itself (part 3, section 3.2.4), which Event Hubs converts to texts.
 _OF_MESSAGE = frozenset(
     {
         *("message-id", "user-id", "to", "subject", "reply-to", "correlation-id", "content-type"),
@@ -52,10 +52,10 @@ _OF_MESSAGE = frozenset(
 # AMQP's null.
 _NULL = b"\x40"
 
-# What the hub says of the event, which the columns `kafka_…` have.
+# Prefix of the hub's own properties of the event, which are in the columns `kafka_…`.
 _OF_HUB = "x-opt-"
 
-# Values that are kept decoded, of those that come again and again: ids of devices and how they log in.
+# Maximum number of cached decoded values: repeated ones such as device ids and login methods.
 _CACHED = 10_000
 
 Properties = dict[str, str | None]
@@ -63,7 +63,7 @@ Values = dict[str, str | datetime | None]
 
 
 def device_records(batches: Iterator[pa.RecordBatch]) -> Iterator[pa.RecordBatch]:
-    """Records with headers, and the columns that these give."""
+    """Yield records with headers, and the columns from these headers."""
     for records in batches:
         rows = [_properties(headers) for headers in _headers(records[HEADERS])]
         columns = [
@@ -80,13 +80,13 @@ def device_records(batches: Iterator[pa.RecordBatch]) -> Iterator[pa.RecordBatch
 
 
 def device_schema(records: StructType, *, headers: bool) -> StructType:
-    """Columns of such records; with the headers themselves only where they are asked for."""
+    """Return the columns of such records, with the headers themselves only on request."""
     kept = [field for field in records if headers or field.name != HEADERS]
     return StructType([*kept, *from_arrow_schema(DEVICE_SCHEMA)])
 
 
 def _headers(column: pa.ListArray) -> Iterator[dict[str, bytes | None]]:
-    """The headers of each record; of a name that comes twice, the last one."""
+    """Yield the headers of each record; if a name is repeated, the last one counts."""
     entries = pc.list_flatten(column)
     names, values = entries.field("key").to_pylist(), entries.field("value").to_pylist()
     lengths = pc.fill_null(pc.list_value_length(column), 0).to_pylist()
@@ -95,7 +95,7 @@ def _headers(column: pa.ListArray) -> Iterator[dict[str, bytes | None]]:
 
 
 def _properties(headers: dict[str, bytes | None]) -> tuple[Values, Properties]:
-    """Values of the columns, and what else there is."""
+    """Return the values of the columns, and all other properties."""
     values: Values = {}
     others: Properties = {}
     for name, content in headers.items():
@@ -147,7 +147,7 @@ def _moment(content: bytes) -> datetime | None:
 
 
 def _is_no_text(content: bytes) -> bool:
-    """Whether no text in UTF-8 begins like this: with a byte that continues a character, or NUL."""
+    """Return True if no UTF-8 text begins like this: with a continuation byte, or NUL."""
     return bool(content) and (content[0] == 0 or 0x80 <= content[0] < 0xC2)
 
 

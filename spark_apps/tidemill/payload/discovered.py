@@ -1,4 +1,4 @@
-"""The columns that a stream's files have for one start of its query, and what the tasks find beside them."""
+"""The columns of a stream's files for one start of its query, and the new columns that the tasks find."""
 
 from __future__ import annotations
 
@@ -21,7 +21,7 @@ class CsvForm:
     """Rules for reading a CSV file, in addition to its columns.
 
     Args:
-        separator: Between two fields.
+        separator: Character between two fields.
         hinted: Columns whose type was not inferred, in order.
     """
 
@@ -29,13 +29,13 @@ class CsvForm:
     hinted: tuple[str, ...] = ()
 
 
-# Most columns, structs taken apart. An object whose names are data (dates, ids) would add some with each
-# file.
+# Maximum number of columns, counting the fields of structs. An object whose names are data (dates, ids) would
+# add some with each file.
 MAX_COLUMNS = 2000
 
 
 class _Merged(AccumulatorParam[Node | None]):
-    """What was found, in any order."""
+    """The merged columns, in any order."""
 
     def zero(self, value: Node | None) -> Node | None:  # noqa: ARG002  # Spark's
         return None
@@ -49,11 +49,11 @@ class DiscoveredColumns:
     """The columns of one stream.
 
     Args:
-        evolution: What becomes of a name that no column has.
-        columns: As JSON Schema, hints included.
-        version: Number of the version that they are, as it is stored.
-        found: Carries what the tasks find from them to the driver.
-        csv: How the files are written, if they are CSV; others are lines of JSON.
+        evolution: Handling of a name without a column.
+        columns: Columns as JSON Schema, including hints.
+        version: Number of the stored version.
+        found: Carries the columns that the tasks find to the driver.
+        csv: Form of the files, if they are CSV; other files are lines of JSON.
     """
 
     evolution: Evolution
@@ -64,7 +64,7 @@ class DiscoveredColumns:
 
     @staticmethod
     def of(context: SparkContext, files: FilesSource, stored: Node, version: int) -> DiscoveredColumns:
-        """The columns of a stored version, as the declaration hints at them."""
+        """Return the columns of a stored version, with the hints of the declaration."""
         columns = extended(hints_of(files), stored)
         found: Accumulator[Node | None] = context.accumulator(None, _Merged())
         evolution = files.schema_evolution or "none"
@@ -72,29 +72,29 @@ class DiscoveredColumns:
 
     @property
     def keeps_names(self) -> bool:
-        """Whether names that no column has are looked for and rescued."""
+        """Return True if names without a column are searched and rescued."""
         return self.evolution != "none"
 
     @property
     def wants_new(self) -> bool:
-        """Whether the driver is told of names that could be columns."""
+        """Return True if the driver needs the names that could be columns."""
         return self.evolution in ("add_columns", "fail")
 
     @cached_property
     def schema(self) -> PayloadSchema:
-        """For the decoder."""
+        """Return the schema for the decoder."""
         return load_payload_schema(self.columns, "schema_hints")
 
     @property
     def identity(self) -> str:
-        """Version and digest: of equal identity, lines become equal rows."""
+        """Return version and digest; with an equal identity, equal lines become equal rows."""
         form = [] if self.csv is None else [asdict(self.csv)]
         deciding = json.dumps([self.columns, self.evolution, *form], sort_keys=True)
         return f"{self.version}-{hashlib.sha256(deciding.encode()).hexdigest()[:8]}"
 
 
 def csv_form(files: FilesSource) -> CsvForm | None:
-    """How the files of a source are written, if they are CSV."""
+    """Return the form of a source's files, if they are CSV."""
     if files.format != "csv":
         return None
     return CsvForm(files.separator, tuple(sorted(hints_of(files)["properties"])))

@@ -1,4 +1,4 @@
-"""The door of a pipeline: every record of a task passes it, and what may not become a row is set aside."""
+"""The check that every record of a task passes; records that may not become rows are set aside."""
 
 from __future__ import annotations
 
@@ -13,7 +13,7 @@ from tidemill.payload.late_rows import LateRows
 from tidemill.payload.quarantine import Quarantine
 from tidemill.payload.rejections import Rejections
 
-# Quarantine columns of the records in these places.
+# Returns the quarantine columns of the records at these positions.
 RecordsAt = Callable[[pa.Array], Mapping[str, pa.Array]]
 
 
@@ -22,10 +22,10 @@ class Door:
     """Requirements of records.
 
     Args:
-        quarantine: Takes rejected records.
+        quarantine: Quarantine for rejected records.
         stops: True if the pipeline stops at the first rejected record.
-        limit: How far events may be ahead; None without a limit.
-        late_rows: Sets late records aside; None where they are rows.
+        limit: Maximum time that events may be ahead; None without a limit.
+        late_rows: Sets late records aside; None if they become rows.
     """
 
     quarantine: Quarantine
@@ -34,7 +34,7 @@ class Door:
     late_rows: LateRows | None
 
     def open(self) -> DoorPass:
-        """At the beginning of a pass of a task."""
+        """Begin a pass of a task."""
         return DoorPass(self)
 
 
@@ -42,7 +42,7 @@ class DoorPass:
     """One pass of a task over its records.
 
     Args:
-        door: What is asked of them.
+        door: Requirements of the records.
     """
 
     def __init__(self, door: Door) -> None:
@@ -54,8 +54,8 @@ class DoorPass:
         """Set records aside.
 
         Args:
-            records: Their quarantine columns, as far as they are known.
-            reasons: Why, for each.
+            records: Their known quarantine columns.
+            reasons: Reason for each.
 
         Raises:
             DataError: TIDE-DATA-001, if the pipeline stops at a rejected record.
@@ -69,12 +69,12 @@ class DoorPass:
         arrived: pa.TimestampArray | None,
         clock: pa.TimestampArray | None,
     ) -> pa.RecordBatch:
-        """Return the rows that may go on.
+        """Return the rows that may continue.
 
         Args:
-            rows: Decoded.
-            records: Their records.
-            arrived: When the source took each; None if unknown.
+            rows: Decoded rows.
+            records: Returns their records.
+            arrived: Time when the source received each; None if unknown.
             clock: Time of the batch for each; needed with a limit.
         """
         if self._limit is not None and clock is not None:
@@ -87,7 +87,7 @@ class DoorPass:
         return rows if self._late is None else self._late.passed(rows, records)
 
     def close(self) -> None:
-        """At the end of the pass."""
+        """End the pass."""
         self._rejections.hand_in()
         if self._late is not None:
             self._late.hand_in()

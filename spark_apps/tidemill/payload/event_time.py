@@ -1,8 +1,8 @@
-"""Events from the future. One from the year 9999 would take the watermark there and make all others late.
+"""Reject events from the future: an event in the year 9999 would move the watermark and make all others late.
 
-The same in every mode, and in a batch that is repeated: an event is measured against its own arrival. The
-clock is the batch's, which Spark keeps in the checkpoint, and counts only where it is earlier: else a
-producer that sets the broker's timestamp itself could carry any event past this check.
+The result is the same in every mode and in a repeated batch, because an event is compared with its own
+arrival time. The batch's clock, which Spark stores in the checkpoint, is used only if it is earlier.
+Otherwise a producer that sets the broker's timestamp itself could get any event past this check.
 """
 
 from __future__ import annotations
@@ -15,16 +15,16 @@ import pyarrow.compute as pc
 
 from tidemill.payload.timestamps import INSTANT
 
-# What the reason of such a record begins with.
+# Prefix of the reason of such a record.
 AHEAD = "ahead_of_arrival:"
 
 
 @dataclass(frozen=True)
 class EventTimeLimit:
-    """How far an event may be ahead of its arrival.
+    """The maximum time that an event may be ahead of its arrival.
 
     Args:
-        column: Of the event time.
+        column: Column of the event time.
         max_ahead: The limit.
     """
 
@@ -33,17 +33,17 @@ class EventTimeLimit:
 
     @property
     def reason(self) -> str:
-        """Why such a record is rejected."""
+        """Return the reason for rejecting such a record."""
         return f"{AHEAD}{self.column}"
 
     def ahead(
         self, times: pa.TimestampArray, arrived: pa.TimestampArray | None, now: pa.TimestampArray
     ) -> pa.BooleanArray | None:
-        """Which events are further ahead; None if none is.
+        """Return true for events that are further ahead; None if there are none.
 
         Args:
-            times: Event times; one that is null is none.
-            arrived: When the source took each; None if it does not tell, null or before 1970 likewise.
+            times: Event times; null means none.
+            arrived: Time when the source received each; None, null or before 1970 means unknown.
             now: The batch's clock.
         """
         clock, limit = _microseconds(now), self.max_ahead // timedelta(microseconds=1)
@@ -57,6 +57,6 @@ def _microseconds(moments: pa.TimestampArray) -> pa.Int64Array:
 
 
 def _earlier(arrived: pa.Int64Array, clock: pa.Int64Array) -> pa.Int64Array:
-    # Records of before Kafka 0.10 have no timestamp, which comes as a moment before 1970.
+    # Records from before Kafka 0.10 have no timestamp, which appears as a time before 1970.
     counts = pc.and_(pc.greater(arrived, 0), pc.less(arrived, clock)).fill_null(False)
     return pc.if_else(counts, arrived, clock)

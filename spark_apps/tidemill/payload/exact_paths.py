@@ -1,4 +1,4 @@
-"""Reading files by their names, which may look like patterns to Spark."""
+"""Read files by their exact names, which may look like patterns to Spark."""
 
 from __future__ import annotations
 
@@ -6,8 +6,8 @@ from pyspark.sql import DataFrameReader, SparkSession
 
 
 def exact_reader(spark: SparkSession) -> DataFrameReader:
-    """Return a reader for exactly the paths that it is given: `[x]`, `{a}`, `*` and `?` are characters.
+    """Return a reader for exactly the given paths: `[x]`, `{a}`, `*` and `?` are plain characters.
 
-    Not for a folder of which a stream or a user names a part by `*`.
+    Do not use it for a folder of which a stream or a user selects a part with `*`.
     """
     return spark.read.option("__globPaths__", "false")

@@ -1,15 +1,15 @@
-"""Columns inferred from JSON values, as the JSON Schema that the decoder knows. Pure.
+"""Infer columns from JSON values, as the JSON Schema that the decoder knows. Pure.
 
-What is inferred depends on the values alone, never on their order, on tasks or on batches: `merged` is
-commutative and associative. Only `extended` prefers one side, the columns that exist: they keep their type.
+The result depends on the values alone, never on their order, on tasks or on batches, because `merged` is
+commutative and associative. Only `extended` prefers one side: existing columns keep their type.
 
 | values                                    | column                                             |
 |-------------------------------------------|----------------------------------------------------|
 | strings, true and false                   | string, boolean                                    |
 | integers within int64; also fractions     | long; double                                       |
-| objects, arrays                           | struct, array of what their values come to         |
-| of several of these kinds                 | string; what is none is rescued                    |
-| null, `[]`, `{}`, an integer beyond int64 | tell nothing: no column, and what is no null is rescued |
+| objects, arrays                           | struct, array of the merged types of their values  |
+| of several of these kinds                 | string; values of other types are rescued          |
+| null, `[]`, `{}`, an integer beyond int64 | no column; values other than null are rescued      |
 """
 
 from __future__ import annotations
@@ -23,17 +23,17 @@ from tidemill.payload.source_columns import RESERVED_NAMES
 
 Node = dict[str, Any]
 
-# Deeper values tell nothing of columns, and are rescued: nobody names columns that deep.
+# Maximum depth. Deeper values infer no columns and are rescued, because columns are not named that deep.
 MAX_DEPTH = 10
 
 _STRING: Node = {"type": "string"}
 _NUMBERS = ("integer", "number")
-# What Delta refuses in names, and what paths are written with.
+# Characters that Delta refuses in names, and those that paths use.
 _NOT_IN_NAMES = frozenset(" ,;{}()\n\t=.[]`")
 
 
 def inferred(value: object, depth: int = 0) -> Node | None:
-    """What one value says of its column; None if nothing."""
+    """Return the column inferred from one value; None if there is none."""
     if isinstance(value, bool):
         return {"type": "boolean"}
     if isinstance(value, RawNumber):
@@ -53,12 +53,12 @@ def inferred(value: object, depth: int = 0) -> Node | None:
 def _number(text: RawNumber) -> Node | None:
     if not text.lstrip("-").isdigit():
         return {"type": "number"} if text.is_json else None
-    # Python refuses to read thousands of digits.
+    # Python refuses to parse thousands of digits.
     return {"type": "integer"} if len(text) <= 20 and -(2**63) <= int(text) < 2**63 else None
 
 
 def merged(one: Node | None, other: Node | None) -> Node | None:
-    """What both say together."""
+    """Return the column that fits both."""
     if one is None or other is None:
         return other if one is None else one
     kinds = {one["type"], other["type"]}
@@ -74,7 +74,7 @@ def merged(one: Node | None, other: Node | None) -> Node | None:
 
 
 def all_merged(nodes: Iterable[Node | None]) -> Node | None:
-    """What all say together; two by two, or names that are data would take the square of their number."""
+    """Return the column that fits all; pairwise, because names that are data would take quadratic time."""
     layer = [node for node in nodes if node is not None]
     while len(layer) > 1:
         pairs = zip_longest(layer[::2], layer[1::2])
@@ -83,10 +83,10 @@ def all_merged(nodes: Iterable[Node | None]) -> Node | None:
 
 
 def extended(known: Node, found: Node | None, *, is_top: bool = True) -> Node:
-    """Known columns, and those that were found beside them, in the order of their names.
+    """Return the known columns with the newly found ones, in the order of their names.
 
-    A name that is known in another case, or cannot name a column, adds none. Of names that differ by case
-    only, the first in order is the column.
+    A name that is known in another case, or that cannot name a column, is skipped. Of names that differ only
+    by case, the first in order becomes the column.
     """
     if found is None or known["type"] != found["type"] or known["type"] not in ("object", "array"):
         return known
@@ -108,7 +108,7 @@ def extended(known: Node, found: Node | None, *, is_top: bool = True) -> Node:
 
 
 def _usable(node: Node) -> Node | None:
-    """A new column without the inner names that can name none; None if nothing is left."""
+    """Return a new column without invalid inner names; None if nothing is left."""
     if node["type"] == "array":
         items = _usable(node["items"])
         return None if items is None else {"type": "array", "items": items}
@@ -125,7 +125,7 @@ def _names_column(name: str, *, is_top: bool) -> bool:
 
 
 def leaves(node: Node, path: str = "") -> Iterator[str]:
-    """Paths of the columns that hold values: `place.site`, `parts[].size`."""
+    """Yield the paths of the columns with values: `place.site`, `parts[].size`."""
     if node["type"] == "array":
         yield from leaves(node["items"], f"{path}[]")
     elif "properties" in node:
@@ -136,5 +136,5 @@ def leaves(node: Node, path: str = "") -> Iterator[str]:
 
 
 def added(known: Node, newer: Node) -> list[str]:
-    """Paths of the columns that the newer one has more."""
+    """Return the paths of the columns that only `newer` has."""
     return sorted(set(leaves(newer)) - set(leaves(known)))

@@ -1,22 +1,22 @@
-"""Many framed records in one call of `pyarrow.json`, and what to do when one of them fails the block.
+"""Decode many framed records in one call of `pyarrow.json`, and remove records that make the block fail.
 
-`pyarrow.json` is the only judge of what is accepted and of every decoded value: a record is good if it
-decodes alone. A block decodes if all its records do, and to the same values, because with an explicit
-schema nothing that the parser keeps from one row changes the reading of the next (tests:
-`test_json_decoder_properties.py`). So the block is tried first, and a failed block loses its bad records
-by remedies, cheapest first, until it decodes:
+`pyarrow.json` alone decides what is accepted, and every decoded value: a record is good if it decodes alone.
+A block decodes if all its records do, and to the same values, because with an explicit schema nothing that
+the parser keeps from one row changes how it reads the next (tests: `test_json_decoder_properties.py`). So the
+whole block is tried first. A failed block loses its bad records by remedies, cheapest first, until it
+decodes.
 
-Before that, records fall out of which it would misread a decimal (`decimals.py`). Each remedy also tries a
-refused record with its integers spelled as `pyarrow.json` reads them (`whole_numbers.py`); a record that is
-good in this form takes it.
+Before that, records with a decimal that `pyarrow.json` would misread are dropped (`decimals.py`). Each remedy
+also tries a refused record with its integers respelled for `pyarrow.json` (`whole_numbers.py`); a record that
+is good in this form keeps it.
 
-0. respelled: `1.0` behind the name of an integer becomes `1` in all records, by one regular expression.
-1. undeclared: where that is asked for, names are counted, all and declared ones.
+0. respelled: `1.0` after the name of an integer becomes `1` in all records, with one regular expression.
+1. undeclared: for a closed decoder, all names and declared names are counted.
 2. hinted: a regular expression made from the schema finds values of the wrong type; `explain` proves it.
-3. located: pyarrow names the row where parsing failed. It fails before the next row begins, so that
-   record fails alone too. Cheap for a few rows, not for many.
-4. explained: `explain` looks at every record.
-5. halved: halves of the block are tried down to single records. Needs no luck and always ends.
+3. located: pyarrow names the row where parsing failed. It fails before the next row begins, so that record
+   fails alone too. This is cheap for a few rows, not for many.
+4. explained: `explain` checks every record.
+5. halved: halves of the block are tried down to single records. This always ends.
 """
 
 from __future__ import annotations
@@ -39,16 +39,17 @@ from tidemill.payload.whole_numbers import with_whole_numbers
 NOT_DECODABLE = "not_decodable"
 UNDECLARED = "undeclared"
 
-# A name as most producers write it; with a blank before the colon, the other remedies find what this misses.
+# A name as most producers write it. If there is a blank before the colon, other remedies find what this one
+# misses.
 _NAME_END = '":'
 
 _FAILED_ROW = re.compile(r" in row (\d+)$")
 
-# Failing calls, as a share of the block, up to which locating rows is cheaper than explaining all of
-# them: a call costs about 0.12 ms, explaining a record about 0.005 ms (tests/bench/json_decoder.py).
+# Share of failing records up to which locating rows is cheaper than explaining all: a call costs about 0.12
+# ms, explaining a record about 0.005 ms (tests/bench/json_decoder.py).
 _RECORDS_PER_LOCATED_ROW = 32
 
-# Start of a value that cannot be of the type; `n` begins null.
+# Start of a value that cannot have the type; `n` begins null.
 _WRONG_START_BY_KIND = {
     "string": r'[^"n\s]',
     "integer": r"(?:[^-0-9n\s]|-?\d+[.eE]|-?\d{19})",
@@ -71,7 +72,7 @@ class _Respelled:
     text: str
 
 
-# Why records fall, or the forms that they take, by their offsets.
+# Reasons of records to drop, or their new forms, by offset.
 _Verdicts = dict[int, str | _Respelled]
 
 
@@ -80,8 +81,8 @@ class BlockDecoder:
 
     Args:
         schema: The columns.
-        is_closed: Whether a record with a name that is not declared, at any depth, is refused; and, beside
-            one, perhaps records that only look as if they had such a name.
+        is_closed: True to refuse a record with an undeclared name at any depth. In the same block, records
+            that only seem to have such a name may also be refused.
     """
 
     def __init__(self, schema: pa.Schema, *, is_closed: bool = False) -> None:
@@ -95,7 +96,7 @@ class BlockDecoder:
         self._declared_name = _declared_name_pattern(self._expected) if is_closed else None
 
     def decode(self, sieve: Sieve) -> pa.RecordBatch:
-        """Return the decoded survivors; those that do not decode fall out of the sieve."""
+        """Return the decoded records. Records that do not decode are rejected and leave the sieve."""
         remedies: tuple[Callable[[pa.StringArray], _Verdicts], ...]
         remedies = (self._undeclared, self._hinted, self._located, self._explained, self._halved)
         _carry_out(self._misread(sieve.records), sieve)
@@ -121,12 +122,12 @@ class BlockDecoder:
             return None
 
     def _parse(self, texts: pa.StringArray) -> pa.RecordBatch:
-        """Decode all or raise ArrowInvalid."""
+        """Decode all, or raise ArrowInvalid."""
         if len(texts) == 0:
             return pa.RecordBatch.from_pylist([], self._schema)
         joined = pc.binary_join(pa.ListArray.from_arrays(pa.array([0, len(texts)], pa.int32()), texts), "\n")
         block = joined[0].as_buffer()
-        # One pyarrow block holds all, so the text is parsed in one piece.
+        # One pyarrow block has all records, so the text is parsed in one piece.
         read_options = pj.ReadOptions(use_threads=False, block_size=block.size + 1)
         table = pj.read_json(pa.BufferReader(block), read_options, self._parse_options)
         if table.num_rows != len(texts):
@@ -134,10 +135,10 @@ class BlockDecoder:
         return table.combine_chunks().to_batches()[0]
 
     def _respell(self, sieve: Sieve) -> bool:
-        """Respell the most frequent form of an integer with a fraction; False if no record has it."""
+        """Respell the most frequent form of an integer with a fraction; return False if no record has it."""
         if self._integer_with_zeros is None:
             return False
-        # Nothing but a name is between two quotes in front of a colon, so no string is changed.
+        # Before a colon, two quotes enclose only a name, so no string is changed.
         respelled = pc.replace_substring_regex(sieve.records, self._integer_with_zeros, r"\1\2")
         found = not respelled.equals(sieve.records)
         sieve.records = respelled
@@ -154,7 +155,7 @@ class BlockDecoder:
         return self._proven(suspects, texts.take(suspects), unreadable)
 
     def _undeclared(self, texts: pa.StringArray) -> _Verdicts:
-        """Records with more names than declared ones; who asked for a closed decoder looks again."""
+        """Refuse records with more names than declared ones; a closed decoder's caller checks them again."""
         if self._declared_name is None:
             return {}
         names = pc.count_substring(texts, _NAME_END)
@@ -170,7 +171,7 @@ class BlockDecoder:
         return {offset: verdict for offset, verdict in verdicts if verdict is not None}
 
     def _explain(self, text: str, unreadable: str | None) -> str | _Respelled | None:
-        """Return None for a record of which nothing is proven."""
+        """Return the verdict on a record; None if nothing is proven."""
         reason = explain(text, self._expected, unreadable)
         return _Respelled(with_whole_numbers(text)) if reason == OTHERWISE_SPELLED else reason
 
@@ -186,7 +187,7 @@ class BlockDecoder:
         return failed
 
     def _failed_row(self, texts: pa.StringArray) -> int | None:
-        """The first row that does not parse; None if all do or pyarrow does not name it."""
+        """Return the first row that does not parse; None if all do, or if pyarrow does not name it."""
         try:
             self._parse(texts)
         except pa.ArrowInvalid as error:
@@ -231,24 +232,24 @@ def _carry_out(verdicts: _Verdicts, sieve: Sieve) -> None:
 
 
 def _wrong_type_pattern(expected: Expected) -> str:
-    """Matches a text in which a declared name is followed by a value of another type.
+    """Return a pattern for a text in which a declared name is followed by a value of another type.
 
-    Only a hint: names inside strings, escaped names, items of lists and names declared with two types
-    make it wrong in both directions.
+    It is only a hint: names inside strings, escaped names, items of lists and names declared with two types
+    cause false matches and misses.
     """
     kinds = dict.fromkeys(kind for _, kind in _declared(expected))
     return "|".join(f"{_names_of(expected, kind)}{_WRONG_START_BY_KIND[kind]}" for kind in kinds)
 
 
 def _integer_with_zeros_pattern(expected: Expected) -> str | None:
-    """Match an integer of int64 with a fraction of zeros, up to the character behind it."""
+    """Return a pattern for an int64 integer with a fraction of zeros, including the next character."""
     if all(kind != "integer" for _, kind in _declared(expected)):
         return None
     return rf"({_names_of(expected, 'integer')}-?(?:0|[1-9]\d{{0,17}}))\.0+([\s,}}])"
 
 
 def _names_of(expected: Expected, kind: str) -> str:
-    """Match a name of this kind up to its value."""
+    """Return a pattern for a name of this kind up to its value."""
     names = {name for name, other in _declared(expected) if other == kind}
     spelled = "|".join(sorted(re.escape(json.dumps(name, ensure_ascii=False)[1:-1]) for name in names))
     return rf'"(?:{spelled})"\s*:\s*'
@@ -268,13 +269,13 @@ def _leaf_types(declared: pa.DataType) -> Iterator[pa.DataType]:
 
 
 def _declared_name_pattern(expected: Expected) -> str:
-    """Matches a declared name of any depth."""
+    """Return a pattern for a declared name of any depth."""
     spelled = sorted({re.escape(json.dumps(name, ensure_ascii=False)) for name, _ in _declared(expected)})
     return rf"(?:{'|'.join(spelled)}):"
 
 
 def _declared(expected: Expected) -> Iterator[tuple[str, str]]:
-    """Name and kind of every property, at any depth."""
+    """Yield name and kind of every property, at any depth."""
     if expected.item is not None:
         yield from _declared(expected.item)
     for name, inner in expected.properties.items():

@@ -1,8 +1,8 @@
-r"""JSON records become typed columns, or a reason: the one decoder of every mode and writer.
+r"""Decode JSON records to typed columns, or reject them with a reason, in every mode and for every writer.
 
-A record's fate and its values depend on the record and the schema only, never on its neighbours, on the
-batch's size or on the mode. `pyarrow.json` decodes whole blocks of records (`json_block.py`); how a
-block's rows are matched to its records is argued in `json_framing.py`.
+The result for a record depends only on the record and the schema, never on its neighbours, on the batch size
+or on the mode. `pyarrow.json` decodes whole blocks of records (`json_block.py`). `json_framing.py` explains
+why a block's rows match its records.
 
 What is accepted and refused (pinned by `tests/unit/payload/test_json_semantics.py`):
 
@@ -25,19 +25,19 @@ What is accepted and refused (pinned by `tests/unit/payload/test_json_semantics.
 | number: `NaN`, `Infinity`, `Inf`, with or without `-`          | `not_finite:<path>`                       |
 | number: too large for float64 (`2e308`, 400 digits)            | `not_finite:<path>`                       |
 | the same with `x-allow-non-finite`                             | NaN or infinity                           |
-| any number but a decimal with an exponent above 308, zero not  | `not_decodable`                           |
+| any nonzero number except a decimal with an exponent above 308 | `not_decodable`                           |
 | date-time that is not an instant (`timestamps.py`)             | `wrong_type:<path>`                       |
 | date-time without offset; the same with `x-allow-no-offset`    | `no_offset:<path>`; taken as UTC          |
-| date that is no day of the calendar                            | `wrong_type:<path>`                       |
+| date that is not in the calendar                               | `wrong_type:<path>`                       |
 | a map: a name twice, a value of another type, NaN              | the same reasons with `<path>[]`          |
 | decimal: a number or a string with digits                      | good, exactly                             |
 | decimal: more digits than declared that are not zeros          | `out_of_range:<path>`                     |
 | required and missing, or null where the type forbids it        | `missing_required:<path>`                 |
 | a condition of the schema: `minimum`, `enum`, `if` and others  | `breaks_minimum:<path>`                   |
 
-A record has one reason, the first of: null, size, encoding, braces, JSON and types (`malformed_json`,
-`duplicate_field`, `wrong_type`), instants and numbers, required fields, conditions; within a step, the
-schema's order.
+A record has one reason, from the first failed step: null, size, encoding, braces, JSON and types
+(`malformed_json`, `duplicate_field`, `wrong_type`), instants and numbers, required fields, conditions. Within
+a step, the schema's order counts.
 """
 
 from __future__ import annotations
@@ -58,13 +58,14 @@ class JsonDecoder:
     """Decodes arrays of JSON records.
 
     Args:
-        schema: What a record must look like.
+        schema: Schema of a record.
         max_record_bytes: A longer record is refused before it is parsed; at most `MAX_BLOCK_BYTES`.
-        is_closed: Whether a record with an undeclared name is refused, as `undeclared`; not with maps. Beside
-            one, a record that only may have such a name can be refused, too: it is for who looks again.
+        is_closed: True to refuse a record with an undeclared name, as `undeclared`; not for maps. In the same
+            block, records that only may have such a name can also be refused, so the caller must check them
+            again.
 
     Raises:
-        SpecError: TIDE-SPEC-025, if the limit is not usable; 070, if a condition of the schema is not.
+        SpecError: TIDE-SPEC-025, if the limit is out of range; 070, if a condition of the schema is invalid.
     """
 
     def __init__(self, schema: PayloadSchema, max_record_bytes: int, *, is_closed: bool = False) -> None:
@@ -76,11 +77,11 @@ class JsonDecoder:
 
     @property
     def columns(self) -> pa.Schema:
-        """The schema's."""
+        """Return the columns of the schema."""
         return self.schema.arrow_schema
 
     def decode(self, values: pa.BinaryArray | pa.LargeBinaryArray) -> Decoded:
-        """Decode every record or say why not; never raises because of a record."""
+        """Decode every record or give a reason; never raises because of a record."""
         return decode_in_pieces(values, self._sift)
 
     def _sift(self, values: pa.Array) -> tuple[pa.RecordBatch, Sieve]:

@@ -1,9 +1,9 @@
-"""Why one record is wrong, by the standard library's JSON reader.
+"""Explain why one record is wrong, with the standard library's JSON reader.
 
-`explain` proves, it never guesses: a reason means that `pyarrow.json` refuses the record too, or would
-misread a decimal of it (`decimals.py`), None means "not proven". The decoder may therefore drop an explained
-record without asking pyarrow, at a few microseconds instead of the 0.1 ms of a pyarrow call, and no result
-depends on which way was taken.
+`explain` proves and never guesses. A reason means that `pyarrow.json` also refuses the record, or would
+misread one of its decimals (`decimals.py`). None means "not proven". So the decoder may drop an explained
+record without asking pyarrow, in a few microseconds instead of the 0.1 ms of a pyarrow call, and the result
+is the same either way.
 """
 
 from __future__ import annotations
@@ -23,14 +23,14 @@ from tidemill.payload.json_schema import EACH_ITEM, Path, path_text
 from tidemill.payload.json_text import SURROGATE_ESCAPE
 from tidemill.payload.whole_numbers import is_whole
 
-# Nothing is wrong but the spelling of an integer (`1.0`), which `pyarrow.json` refuses.
+# Only the spelling of an integer (`1.0`) is wrong, which `pyarrow.json` refuses.
 OTHERWISE_SPELLED = "otherwise_spelled"
 
-# pyarrow.json reads these numbers, json.loads does not.
+# pyarrow.json reads these numbers, but json.loads does not.
 _ONLY_PYARROW_READS = re.compile(r"-?\bInf\b|-NaN\b")
 
 
-# What json.loads makes of each kind of value.
+# Python types that json.loads returns for each kind of value.
 _PYTHON_TYPES: Mapping[str, tuple[type, ...]] = {
     "object": (dict,),
     "map": (dict,),
@@ -45,15 +45,15 @@ _PYTHON_TYPES: Mapping[str, tuple[type, ...]] = {
 
 @dataclass(frozen=True)
 class Expected:
-    """One declared value in plain Python, because asking Arrow types for each record is slow.
+    """One declared value in plain Python, because checking Arrow types for each record is slow.
 
     Args:
-        kind: The type's name in JSON Schema.
-        path: Where the value stands.
-        properties: Of an object, in the schema's order.
-        item: Of an array or a map.
-        decimal: Of a decimal.
-        is_closed: Whether an object with a name that is not declared is refused, at any depth.
+        kind: Name of the type in JSON Schema.
+        path: Path of the value.
+        properties: Properties of an object, in the schema's order.
+        item: Item of an array or a map.
+        decimal: Type of a decimal.
+        is_closed: True to refuse an object with an undeclared name, at any depth.
     """
 
     kind: str
@@ -65,7 +65,7 @@ class Expected:
 
     @classmethod
     def of(cls, declared: pa.DataType, path: Path = (), *, is_closed: bool = False) -> Expected:
-        """What the JSON parser is asked for by an Arrow type."""
+        """Return the expected value for an Arrow type of the JSON parser."""
         if pa.types.is_struct(declared):
             properties = {
                 field.name: cls.of(field.type, (*path, field.name), is_closed=is_closed) for field in declared
@@ -84,22 +84,22 @@ class Expected:
 
 
 class _Object(dict[str, object]):
-    """A JSON object that remembers which names it repeats."""
+    """A JSON object that remembers its repeated names."""
 
     repeated: frozenset[str] = frozenset()
 
 
 def explain(text: str, expected: Expected, unreadable: str | None = None) -> str | None:
-    """Return why a framed record is refused, None if that is not proven here.
+    """Return why a framed record is refused; None if that is not proven here.
 
     Args:
         text: The record.
-        expected: What it should be.
-        unreadable: The answer for a record that perhaps only `pyarrow.json` reads.
+        expected: Its expected form.
+        unreadable: Result for a record that perhaps only `pyarrow.json` can read.
 
     Reasons: `malformed_json`, `duplicate_field:<path>`, `wrong_type:<path>`, `out_of_range:<path>`, and
-    `undeclared:<path>` of closed objects; of several wrong fields the first in the schema's order. If nothing
-    is wrong, `otherwise_spelled` says that an integer is not spelled with digits only.
+    `undeclared:<path>` for closed objects. If several fields are wrong, the first in the schema's order
+    counts. If nothing is wrong, `otherwise_spelled` means that an integer is not spelled with digits only.
     """
     try:
         document = json.loads(text, object_pairs_hook=_object, parse_int=_whole, parse_float=_fraction)
@@ -114,7 +114,7 @@ def explain(text: str, expected: Expected, unreadable: str | None = None) -> str
 
 
 def lacks_required(text: str, path: Path) -> bool:
-    """Whether a good record leaves out the last step of `path`, which a column shows as null too."""
+    """Return True if a good record lacks the last step of `path`, which also shows as null in a column."""
     try:
         document = json.loads(_ONLY_PYARROW_READS.sub("NaN", text), parse_int=str)
     except RecursionError:  # hundreds of nested arrays in an undeclared field: read as null
@@ -123,14 +123,14 @@ def lacks_required(text: str, path: Path) -> bool:
 
 
 def read_integer(digits: str) -> int:
-    """An integer; one beyond int64 may come as another one beyond it."""
-    # Python refuses to read thousands of digits, pyarrow does not mind them in undeclared fields. Any
-    # integer of more characters than int64's longest (20) is beyond int64, and so is this one.
+    """Return an integer; one beyond int64 may become another one beyond it."""
+    # Python refuses to parse thousands of digits, while pyarrow accepts them in undeclared fields. Any
+    # integer with more characters than int64's longest (20) is beyond int64, and so is this one.
     return int(digits) if len(digits) <= 20 else 2**64
 
 
 def _whole(digits: str) -> int | Decimal:
-    # Of a decimal every digit counts; no other type holds so many.
+    # Every digit of a decimal counts; no other type can store so many.
     return int(digits) if len(digits) <= 20 else Decimal(digits)
 
 
@@ -205,7 +205,7 @@ def _is_otherwise_spelled(expected: Expected, value: object) -> bool:
 
 
 def _is_held(value: object, declared: pa.Decimal128Type) -> bool:
-    # A float is one of the constants that only pyarrow judges, or has an exponent that it refuses.
+    # A float is a constant that only pyarrow can check, or has an exponent that pyarrow refuses.
     return isinstance(value, float) or holds(declared, str(value))
 
 

@@ -1,17 +1,17 @@
-"""Which records may be joined to one block of text, one JSON object each.
+"""Find the records that may be joined to one block of text, one JSON object each.
 
-`pyarrow.json` reads a block of objects and says how many it found, not where each began. `frame` leaves
-only records for which the answer is known before: if a block of framed records, joined by newlines,
-parses at all, then row i is record i.
+`pyarrow.json` reads a block of objects and reports their number, but not where each began. `frame` keeps only
+records for which that is known: if a block of framed records, joined by newlines, parses at all, then row i
+is record i.
 
-Why. A framed record begins with `{` and ends with `}`, so between two records stands `}` newline `{`. The
-parser refuses a newline inside a string, and outside strings `}` followed by `{` is right only between
-two objects of the block. So each record is a sequence of whole values of which the first is an object. A
-second value in the same record would begin after the object's `}`, with something other than `,` `]` `}`
-(which are wrong there); `frame` drops a record that has this anywhere outside its strings.
+Proof: a framed record begins with `{` and ends with `}`, so between two records is `}` newline `{`. The
+parser refuses a newline inside a string, and outside strings `}` followed by `{` is valid only between two
+objects of the block. So each record is a sequence of whole values, the first of which is an object. A second
+value in the same record would begin after the object's `}`, with a character other than `,` `]` `}` (which
+are invalid there). `frame` drops a record that has this anywhere outside its strings.
 
-The same rule keeps the process alive: `pyarrow.json` dies of a segmentation fault when it meets `null`
-where an object of the block should begin.
+The same rule protects the process, because `pyarrow.json` crashes with a segmentation fault on a `null` where
+an object of the block should begin.
 """
 
 from __future__ import annotations
@@ -30,13 +30,13 @@ NOT_AN_OBJECT = "not_an_object"
 MALFORMED_JSON = "malformed_json"
 
 _JSON_WHITESPACE = " \t\r\n"
-# A brace that closes and is followed by something that cannot follow it inside one object.
+# A closing brace followed by something that cannot follow it inside one object.
 _STRAY_AFTER_BRACE = r"\}[ \t\r\n]*[^ \t\r\n,\]}]"
 _STRING = re.compile(r'"(?:[^"\\]|\\.)*"', re.DOTALL)
 
 
 def frame(sieve: Sieve, max_record_bytes: int) -> None:
-    """Drop what cannot be one JSON object; the survivors become strings without blanks around them."""
+    """Drop records that cannot be one JSON object; the others become strings without surrounding blanks."""
     drop_null_and_oversized(sieve, max_record_bytes)
     drop_invalid_utf8(sieve)
     _drop_without_braces(sieve)
@@ -72,6 +72,6 @@ def _drop_with_second_value(sieve: Sieve) -> None:
     if len(doubtful) == 0:
         return
     texts = zip(doubtful.to_pylist(), sieve.records.take(doubtful).to_pylist(), strict=True)
-    # The doubt is often only a brace inside a string.
+    # Often it is only a brace inside a string.
     stray = [offset for offset, text in texts if re.search(_STRAY_AFTER_BRACE, _STRING.sub('""', text))]
     sieve.drop(dict.fromkeys(stray, MALFORMED_JSON))

@@ -1,7 +1,7 @@
-"""The keywords of JSON Schema that Tidemill enforces, and who does.
+"""The keywords of JSON Schema that Tidemill enforces, and where.
 
-Types, required properties and the formats that become a column of their own are the decoder's matter. All
-others are conditions on values: a validator checks them (`schema_conditions.py`).
+The decoder checks types, required properties, and the formats that have a column type. All other keywords are
+conditions on values, which a validator checks (`schema_conditions.py`).
 """
 
 from __future__ import annotations
@@ -15,7 +15,7 @@ DECIMAL = "x-decimal"
 
 ANNOTATIONS = frozenset({"$schema", "$id", "$comment", "title", "description", "examples"})
 
-# What the decoder reads of a property.
+# Keywords of a property that the decoder reads.
 DECODED: Mapping[str, frozenset[str]] = {
     "object": frozenset({"properties", "required", "additionalProperties"}),
     "array": frozenset({"items"}),
@@ -24,7 +24,7 @@ DECODED: Mapping[str, frozenset[str]] = {
     "number": frozenset({ALLOW_NON_FINITE, DECIMAL}),
     "boolean": frozenset(),
 }
-# Formats that are columns; they keep the values of others as texts.
+# Formats with a column type; values of other formats are stored as texts.
 COLUMN_FORMATS = frozenset({"date-time", "date"})
 TEXT_FORMATS = frozenset(
     {"duration", "email", "hostname", "idn-email", "idn-hostname", "ipv4", "ipv6", "iri", "iri-reference"}
@@ -47,11 +47,11 @@ _CONDITIONS: Mapping[str, frozenset[str]] = {
 }
 ALL_CONDITIONS = _ANY_TYPE.union(*_CONDITIONS.values())
 
-# Keywords that hold one schema, several, or several by name.
+# Keywords with one schema, several, or several by name.
 _ONE = frozenset({"not", "if", "then", "else", "contains", "propertyNames", "items", "additionalProperties"})
 _LIST = frozenset({"allOf", "anyOf", "oneOf"})
 _MAP = frozenset({"properties", "patternProperties", "dependentSchemas"})
-# Inside of a condition all of this is for the validator, and nothing becomes a column.
+# Keywords inside of a condition, which only the validator checks and which never become a column.
 INSIDE_CONDITIONS = (
     ANNOTATIONS
     | ALL_CONDITIONS
@@ -60,12 +60,12 @@ INSIDE_CONDITIONS = (
 
 
 def keywords_of(kind: str) -> frozenset[str]:
-    """All that may stand beside a type."""
+    """Return all keywords that are allowed next to a type."""
     return ANNOTATIONS | {"type"} | DECODED[kind] | _CONDITIONS[kind] | _ANY_TYPE
 
 
 def inner_schemas(node: Mapping[str, Any], within: frozenset[str]) -> Iterator[tuple[str, Any]]:
-    """The schemas that some keywords of a schema hold, and the keyword of each."""
+    """Yield the schemas inside some keywords of a schema, with the keyword of each."""
     for keyword in node.keys() & within:
         held = node[keyword]
         if keyword in _LIST and isinstance(held, list):
@@ -77,9 +77,9 @@ def inner_schemas(node: Mapping[str, Any], within: frozenset[str]) -> Iterator[t
 
 
 def conditions_of(node: Mapping[str, Any]) -> dict[str, Any]:
-    """A schema as the validator gets it: without what the decoder has checked.
+    """Return the schema for the validator, without the keywords that the decoder has checked.
 
-    Names of properties stay, because `additionalProperties` speaks of all others.
+    The names of properties stay, because `additionalProperties` refers to all others.
     """
     kept = {key: part for key, part in node.items() if key in ALL_CONDITIONS}
     if node.get("format") in TEXT_FORMATS:
@@ -97,7 +97,7 @@ def conditions_of(node: Mapping[str, Any]) -> dict[str, Any]:
 
 
 def has_conditions(node: Mapping[str, Any]) -> bool:
-    """Whether there is anything to check in what `conditions_of` gave."""
+    """Return True if the result of `conditions_of` has anything to check."""
     held = [*node.get("properties", {}).values(), node.get("items"), node.get("additionalProperties")]
     structure = {"properties", "items", "additionalProperties"}
     return (

@@ -1,6 +1,6 @@
-"""Objects with names of the data's own: maps, which `pyarrow.json` does not read.
+"""Read maps, which are objects with arbitrary names and which `pyarrow.json` does not read.
 
-They are read from each record's text by the standard library, by the decoder's rules for types.
+They are read from each record's text with the standard library, by the decoder's type rules.
 """
 
 from __future__ import annotations
@@ -35,11 +35,11 @@ class MapReader:
 
     @property
     def others(self) -> pa.Schema:
-        """The columns that are no maps."""
+        """Return the columns other than maps."""
         return pa.schema([field for field in self._schema if not pa.types.is_map(field.type)])
 
     def added(self, rows: pa.RecordBatch, texts: pa.StringArray) -> tuple[pa.RecordBatch, dict[int, str]]:
-        """The rows with their maps, and the reasons of records whose maps are none."""
+        """Return the rows with their maps, and the reasons of records with invalid maps."""
         if not self._maps.names:
             return rows, {}
         values: dict[str, list[Any]] = {name: [] for name in self._maps.names}
@@ -64,7 +64,7 @@ class MapReader:
         try:
             record: Mapping[str, Any] = _DECODER.decode(with_whole_numbers(text) if reason else text)
         except (ValueError, RecursionError):
-            # `Inf`, or hundreds of lists: the decoder of blocks has its own way with them.
+            # `Inf`, or hundreds of lists: the block decoder decides about them.
             return NOT_DECODABLE
         maps: dict[str, list[tuple[str, Any]] | None] = {}
         for field in self._maps:

@@ -1,4 +1,4 @@
-"""What the decoder asks beyond types: instants and days that exist, finite numbers, required fields."""
+"""Check rules beyond types: existing instants and days, finite numbers, required fields."""
 
 from __future__ import annotations
 
@@ -27,7 +27,7 @@ _NARROW = {
 
 
 def textual_schema(schema: pa.Schema) -> pa.Schema:
-    """Return what a parser is asked for: strings for times and bytes, and numbers of the widest type."""
+    """Return the parser's schema: strings for times and bytes, and numbers of the widest type."""
     return pa.schema([pa.field(field.name, _textual(field.type)) for field in schema])
 
 
@@ -46,11 +46,11 @@ def apply_rules(
 ) -> tuple[pa.RecordBatch, Reasons]:
     """Return the batch with its instants, and the reasons of rows that break a rule.
 
-    Instants and numbers come first, then required fields, each in the schema's order; the first broken rule
-    counts.
+    Instants and numbers are checked first, then required fields, each in the schema's order. The first broken
+    rule counts.
 
     Args:
-        batch: Rows as the parser gave them, columns of `textual_schema`.
+        batch: Rows of the parser, with the columns of `textual_schema`.
         texts: The JSON text of each row.
         schema: The rules.
     """
@@ -76,7 +76,7 @@ def _has_rules(declared: pa.DataType) -> bool:
 
 
 def _leaf(schema: PayloadSchema, broken: Broken) -> Convert:
-    """Convert strings that are declared as times or bytes, decimals, and numbers."""
+    """Return the conversion of strings that are declared as times or bytes, of decimals and of numbers."""
 
     def convert(array: pa.Array, declared: pa.DataType, place: Place) -> pa.Array:
         if declared == INSTANT:
@@ -106,7 +106,7 @@ def _instants(
 
 
 def _local_times(texts: pa.StringArray) -> pa.TimestampArray:
-    """Times without an offset; null where a text has one, or is not a time."""
+    """Parse times without an offset; a text with an offset, or one that is not a time, becomes null."""
     times = read_instants(texts).cast(LOCAL_TIME)
     lacking = without_offset(texts)
     if lacking is None:
@@ -115,7 +115,7 @@ def _local_times(texts: pa.StringArray) -> pa.TimestampArray:
 
 
 def _bytes(texts: pa.StringArray) -> pa.BinaryArray:
-    """The bytes of Base64 texts; null where a text is not Base64."""
+    """Decode Base64 texts; a text that is not Base64 becomes null."""
     return pa.array([None if text is None else _of_base64(text) for text in texts.to_pylist()], pa.binary())
 
 
@@ -127,9 +127,9 @@ def _of_base64(text: str) -> bytes | None:
 
 
 def _narrowed(numbers: pa.Array, declared: pa.DataType, place: Place, broken: Broken) -> pa.Array:
-    """Numbers in a smaller type; a row is rejected whose number the type does not hold."""
+    """Convert numbers to a smaller type; reject rows whose number the type cannot store."""
     if pa.types.is_floating(declared):
-        # Above the largest number of the type; a declared infinity stays one.
+        # Above the type's largest number; a declared infinity stays infinite.
         values = numbers.cast(declared, safe=False)
         wrong = pc.and_(pc.is_finite(numbers), pc.is_inf(values))
     else:
@@ -150,7 +150,7 @@ def _decimals(values: pa.Array, declared: pa.Decimal128Type, place: Place, broke
 
 
 def _known(texts: pa.StringArray, values: pa.Array, place: Place, broken: Broken) -> pa.Array:
-    """The values; a row is rejected whose text is none."""
+    """Return the values, and reject rows whose text is not a value."""
     if values.null_count != texts.null_count:
         broken.reject("wrong_type", place, pc.and_(texts.is_valid(), values.is_null()))
     return values
@@ -161,7 +161,7 @@ def _check_required(
 ) -> None:
     array, place = batch.column(path[0]), Place(path[:1], None)
     for step in path[1:]:
-        # A required property of an object that is itself absent is not missing.
+        # A required property of a missing object is not missing itself.
         if array.null_count:
             present = array.is_valid()
             array, place = array.filter(present), place.filter(present)
@@ -172,6 +172,6 @@ def _check_required(
     if array.null_count == 0:
         return
     for row in place.rows_where(array.is_null()):
-        # A column cannot tell null from missing; only the text can.
+        # A column cannot distinguish null from missing; only the text can.
         if not may_be_null or lacks_required(texts[row].as_py(), path):
             reasons.setdefault(row, f"missing_required:{path_text(path)}")

@@ -1,4 +1,4 @@
-"""A payload's declaration: the part of JSON Schema (draft 2020-12) that Tidemill enforces, as Arrow types.
+"""Convert the part of JSON Schema (draft 2020-12) that Tidemill enforces to Arrow types.
 
 | JSON Schema                                       | column                            |
 |---------------------------------------------------|-----------------------------------|
@@ -9,7 +9,7 @@
 | `integer`                                         | int64                             |
 | `number`                                          | float64, finite                   |
 | the same with `x-allow-non-finite: true`          | float64, also NaN and infinity    |
-| the same with `x-decimal: [10, 2]`; or a string   | decimal, 2 of its 10 digits behind the point |
+| the same with `x-decimal: [10, 2]`; or a string   | decimal, 2 of its 10 digits after the point |
 | `boolean`                                         | boolean                           |
 | `object` with `properties` (and `required`)       | struct                            |
 | `array` with `items`                              | list                              |
@@ -18,13 +18,13 @@
 
 A required property must be present and, unless its type allows null, not null. Any other property may
 be missing or null, and both are read as null. Properties that are not declared are ignored, unless
-`additionalProperties` is false. What else a schema may ask of values stands in `json_keywords.py`; a
-validator checks it. Annotations are allowed. Every other keyword is refused, because a schema that promises
-more than it checks is worse than none.
+`additionalProperties` is false. `json_keywords.py` lists the other conditions on values, which a validator
+checks. Annotations are allowed. Every other keyword is refused, because a schema that promises more than it
+checks is worse than none.
 
-The keywords that begin with `x-` are ours. Spark sorts NaN above all numbers, so that `avg_temp > 100` is
-true of it; and a local time taken for UTC is hours off. A record with either is rejected unless the schema
-allows it.
+The keywords that begin with `x-` are Tidemill's. Spark sorts NaN above all numbers, so `avg_temp > 100` is
+true for NaN. A local time that is read as UTC is hours off. A record with either is rejected unless the
+schema allows it.
 """
 
 from __future__ import annotations
@@ -67,23 +67,23 @@ _SCALARS: Mapping[str, pa.DataType] = {
 }
 _FORMATTED: Mapping[object, pa.DataType] = {"date-time": INSTANT, "date": pa.date32()}
 
-# Delta and Parquet refuse these in a column's name.
+# Delta and Parquet refuse these characters in a column's name.
 _FORBIDDEN_IN_NAMES = frozenset(" ,;{}()\n\t=")
 
 
 @dataclass(frozen=True)
 class PayloadSchema:
-    """What a payload must look like and the columns it becomes.
+    """The form of a payload and its columns.
 
     Args:
-        name: File name, for messages.
-        arrow_schema: The decoded columns; all nullable, because `required` is checked by the decoder.
-        required: Paths that must be present, e.g. `("device", "id")` or `("readings", "[]", "value")`. A
-            path below an optional object or list only counts where that is present.
-        required_nullable: Those of `required` that may be null but not missing.
+        name: File name, for error messages.
+        arrow_schema: The decoded columns; all nullable, because the decoder checks `required`.
+        required: Paths that must be present, such as `("device", "id")` or `("readings", "[]", "value")`. A
+            path below an optional object or list counts only if that is present.
+        required_nullable: Paths of `required` that may be null but not missing.
         non_finite: Numbers that may be NaN or infinite.
         no_offset: Instants that may be written without an offset.
-        conditions: JSON text of what a validator checks; empty if there is nothing.
+        conditions: JSON text of the validator's conditions; empty if there are none.
     """
 
     name: str
@@ -122,12 +122,12 @@ def load_payload_schema(document: Mapping[str, object], name: str) -> PayloadSch
 
 
 def path_text(path: Path) -> str:
-    """A path as people write it: `device.id`, `readings[].value`."""
+    """Return a path as users write it: `device.id`, `readings[].value`."""
     return ".".join(path).replace("." + EACH_ITEM, EACH_ITEM)
 
 
 class _SchemaReader:
-    """Walks one document and collects the paths with rules of their own on the way."""
+    """Walks one document and collects the paths with special rules."""
 
     def __init__(self, name: str) -> None:
         self.name = name
@@ -136,7 +136,7 @@ class _SchemaReader:
         self.allowed: dict[str, set[Path]] = {ALLOW_NON_FINITE: set(), ALLOW_NO_OFFSET: set()}
 
     def fields(self, node: Mapping[str, object], path: Path) -> list[pa.Field]:
-        """Columns of an object's properties, in the order of the document."""
+        """Return the columns of an object's properties, in the order of the document."""
         self._check_keywords(node, "object", path)
         properties = node.get("properties")
         if not isinstance(properties, Mapping) or not properties:
@@ -198,7 +198,7 @@ class _SchemaReader:
             raise self.error("022", "This format is not supported.", path, facts, fix)
 
     def _kind(self, node: Mapping[str, object], path: Path) -> tuple[str, bool]:
-        """The type's name and whether null is allowed."""
+        """Return the type's name and True if null is allowed."""
         declared = node.get("type")
         names = [declared] if isinstance(declared, str) else declared
         if isinstance(names, list) and all(isinstance(name, str) for name in names):
@@ -221,7 +221,7 @@ class _SchemaReader:
             self._check_condition(inner, (*path, keyword))
 
     def _check_condition(self, node: object, path: Path) -> None:
-        """Refuse in a condition what its validator would ignore, or fetch from elsewhere."""
+        """Raise an error for parts of a condition that its validator would ignore, or fetch remotely."""
         if not isinstance(node, Mapping):
             return
         self._refuse_unknown(node, INSIDE_CONDITIONS, "in a condition", path)
@@ -257,7 +257,7 @@ class _SchemaReader:
             if not key or key == EACH_ITEM or _FORBIDDEN_IN_NAMES & set(key):
                 fix = "use letters, digits and underscores"
                 raise self.error("024", "This name cannot name a column.", path, {"property": repr(key)}, fix)
-            # Spark does not tell columns apart by case.
+            # Spark does not distinguish columns by case.
             twin = seen.setdefault(key.lower(), key)
             if twin != key:
                 facts = {"property": key, "other": twin}
@@ -288,6 +288,6 @@ class _SchemaReader:
         facts: Mapping[str, object] | None = None,
         fix: str = "",
     ) -> SpecError:
-        """An error that names the file and the place in it."""
+        """Return an error that names the file and the place in it."""
         where = {"schema": self.name, "at": path_text(path) or "the top"}
         return SpecError(f"TIDE-SPEC-{number}", problem, facts={**where, **(facts or {})}, fix=fix)

@@ -1,4 +1,4 @@
-"""JSON as text and back without losing anything: numbers stay as they are written, names are there once."""
+"""Parse and write JSON without loss: numbers keep their spelling, and repeated names are refused."""
 
 from __future__ import annotations
 
@@ -12,13 +12,13 @@ SURROGATE_ESCAPE = re.compile(r"\\u[dD][89a-fA-F]")
 
 
 class RawNumber(str):
-    """A number as it is written, also NaN and Infinity, which are none in JSON."""
+    """A number in its original spelling, including NaN and Infinity, which are not JSON."""
 
     __slots__ = ()
 
     @property
     def is_json(self) -> bool:
-        """Whether it is a number in JSON."""
+        """Return True if it is a number in JSON."""
         return self[-1].isdigit()
 
 
@@ -26,7 +26,7 @@ class RepeatedNameError(Exception):
     """An object has a name twice.
 
     Args:
-        name: Which.
+        name: The name.
     """
 
     def __init__(self, name: str) -> None:
@@ -39,8 +39,8 @@ def read_raw(text: str) -> Any:
 
     Raises:
         RepeatedNameError: If an object at any depth has a name twice.
-        ValueError: If it is no JSON, or has half of a surrogate pair.
-        RecursionError: If it is too deep.
+        ValueError: If it is not JSON, or has half of a surrogate pair.
+        RecursionError: If it is nested too deep.
     """
     value = _DECODER.decode(text)
     if SURROGATE_ESCAPE.search(text):
@@ -49,7 +49,7 @@ def read_raw(text: str) -> Any:
 
 
 def text_of(value: Any) -> str:
-    """The text of what `read_raw` gives."""
+    """Return the JSON text of a value of `read_raw`."""
     if isinstance(value, RawNumber):
         return str(value)
     if isinstance(value, dict):
@@ -60,7 +60,7 @@ def text_of(value: Any) -> str:
 
 
 def strict_text_of(value: Any) -> str:
-    """The same as JSON that every reader takes: NaN and Infinity are strings."""
+    """Return the same as JSON that every reader accepts: NaN and Infinity are strings."""
     return text_of(_strict(value))
 
 
@@ -73,9 +73,9 @@ def _strict(value: Any) -> Any:
 
 
 def primitives_as_strings(text: bytes, columns: pa.DataType) -> bytes:
-    """Return a JSON record in which numbers and booleans are strings where a column is one.
+    """Return a JSON record in which numbers and booleans become strings if their column is a string.
 
-    A text that is not JSON stays as it is, and so does a record that has a name twice.
+    A text that is not JSON stays unchanged, and so does a record with a repeated name.
     """
     try:
         return text_of(_as_strings(read_raw(text.decode()), columns)).encode()

@@ -1,7 +1,8 @@
-"""Late rows: which ones they are, and the table that keeps them.
+"""Find late rows, and send them to a separate table.
 
-Decided by the row and the watermark by which Spark drops rows in its batch: the one that the batch before ran
-with. It is in the checkpoint (`batchWatermarkMs` of `offsets/N-1`), so a repeated batch decides the same.
+The decision uses the row and the watermark by which Spark drops rows in its batch: the one that the batch
+before ran with. That watermark is in the checkpoint (`batchWatermarkMs` of `offsets/N-1`), so a repeated
+batch decides the same.
 """
 
 from __future__ import annotations
@@ -18,21 +19,22 @@ from tidemill.payload.quarantine import QUARANTINE_SCHEMA, Quarantine
 from tidemill.payload.rejections import Rejections
 from tidemill.payload.timestamps import INSTANT
 
-# Of a late record: when it happened, the watermark that it came behind, and what the quarantine says of one.
+# Columns of a late record: its event time, the watermark that it missed, and the quarantine's columns.
 LATE_SCHEMA = pa.schema([("event_time", INSTANT), ("watermark", INSTANT), *QUARANTINE_SCHEMA])
 
-# Local property of the thread that runs a batch, which Spark hands to its tasks: the batch's rule.
+# Local property with the batch's rule, of the thread that runs the batch. Spark passes it to the tasks.
 LATE_RULE = "tidemill.late"
 
 
 @dataclass(frozen=True)
 class LateRule:
-    """Which rows of one batch are late; one without an event time is, since no window would take it.
+    """The rule for late rows in one batch; a row without an event time is late, as no window takes it.
 
     Args:
-        watermark: Milliseconds since 1970, as Spark keeps them; what is not after it is late.
-        window: Length of tumbling windows in microseconds, whose end counts then; 0 if a row's own time does.
-        offset: Of their starts against 1970, in microseconds.
+        watermark: Milliseconds since 1970, as Spark stores them; a time that is not after it is late.
+        window: Length of tumbling windows in microseconds, whose end is compared; 0 to compare the row's own
+            time.
+        offset: Offset of the window starts from 1970, in microseconds.
     """
 
     watermark: int
@@ -40,7 +42,7 @@ class LateRule:
     offset: int = 0
 
     def late(self, times: pa.TimestampArray) -> pa.BooleanArray | None:
-        """Which rows are late by their event times; None if none is."""
+        """Return true for late rows, by their event times; None if there are none."""
         moments = times.cast(INSTANT).cast(pa.int64())
         counts = self._ends(moments) if self.window else moments
         late = pc.less_equal(counts, self.watermark * 1000).fill_null(True)
@@ -48,13 +50,13 @@ class LateRule:
 
     def _ends(self, moments: pa.Int64Array) -> pa.Int64Array:
         since = pc.subtract(moments, self.offset)
-        # Arrow divides towards zero; a window of before 1970 begins below.
+        # Arrow divides towards zero, but a window before 1970 begins below.
         into = pc.subtract(since, pc.multiply(pc.divide(since, self.window), self.window))
         into = pc.if_else(pc.less(into, 0), pc.add(into, self.window), into)
         return pc.add(pc.subtract(moments, into), self.window)
 
     def as_text(self) -> str:
-        """For `LATE_RULE`."""
+        """Return the value of `LATE_RULE`."""
         return json.dumps(asdict(self))
 
 
@@ -63,18 +65,18 @@ class LateRows:
     """Sets late rows aside, in the tasks that read them.
 
     Args:
-        column: Of the event time.
-        table: Takes their records.
+        column: Column of the event time.
+        table: Table for their records.
     """
 
     column: str
     table: Quarantine
 
     def begin(self) -> LatePass:
-        """At the start of a pass of a task.
+        """Begin a pass of a task.
 
         Raises:
-            RuntimeError: If nobody has told the task the rule of its batch.
+            RuntimeError: If the task has no rule of its batch.
         """
         task = TaskContext.get()
         text = task.getLocalProperty(LATE_RULE) if task else None
@@ -87,9 +89,9 @@ class LatePass:
     """One pass of a task over its rows.
 
     Args:
-        column: Of the event time.
-        rule: Of the batch.
-        table: Takes the late ones.
+        column: Column of the event time.
+        rule: Rule of the batch.
+        table: Table for the late rows.
     """
 
     def __init__(self, column: str, rule: LateRule, table: Quarantine) -> None:
@@ -100,11 +102,11 @@ class LatePass:
     def passed(
         self, rows: pa.RecordBatch, records: Callable[[pa.Array], Mapping[str, pa.Array]]
     ) -> pa.RecordBatch:
-        """The rows that are not late; the others are set aside.
+        """Return the rows that are not late, and set the others aside.
 
         Args:
-            rows: Decoded.
-            records: Gives what the quarantine would say of the records in these places.
+            rows: Decoded rows.
+            records: Returns the quarantine columns of the records at these positions.
         """
         late = self._rule.late(rows[self._column])
         if late is None:
@@ -117,7 +119,7 @@ class LatePass:
         return rows.filter(pc.invert(late))
 
     def hand_in(self) -> None:
-        """At the end of the pass."""
+        """End the pass."""
         self._rejections.hand_in()
 
     def _reasons(self, times: pa.TimestampArray) -> list[str]:

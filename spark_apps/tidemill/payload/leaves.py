@@ -1,4 +1,4 @@
-"""Walking the values inside of a column, at any depth, and telling of which row each is."""
+"""Walk the values inside of a column, at any depth, and find the row of each value."""
 
 from __future__ import annotations
 
@@ -12,36 +12,36 @@ from tidemill.payload.json_schema import EACH_ITEM, Path, path_text
 
 
 class Place:
-    """Where an array's values come from: their path, and the row of each (None: one per row, in order)."""
+    """The origin of an array's values: their path, and the row of each (None: one per row, in order)."""
 
     def __init__(self, path: Path, rows: pa.Int64Array | None) -> None:
         self.path = path
         self.rows = rows
 
     def rows_where(self, mask: pa.BooleanArray) -> list[int]:
-        """Rows of the values for which `mask` is true."""
+        """Return the rows of the values for which `mask` is true."""
         offsets = pc.indices_nonzero(mask)
         rows: list[int] = (offsets if self.rows is None else self.rows.take(offsets)).to_pylist()
         return rows
 
     def property(self, name: str) -> Place:
-        """Of a property of each value."""
+        """Return the place of a property of each value."""
         return Place((*self.path, name), self.rows)
 
     def items(self, lists: pa.ListArray) -> Place:
-        """Of the items of each value."""
+        """Return the place of the items of each value."""
         parents = pc.list_parent_indices(lists)
         return Place((*self.path, EACH_ITEM), parents if self.rows is None else self.rows.take(parents))
 
     def filter(self, mask: pa.BooleanArray) -> Place:
-        """Of the values for which `mask` is true."""
+        """Return the place of the values for which `mask` is true."""
         rows = pc.indices_nonzero(mask) if self.rows is None else self.rows.filter(mask)
         return Place(self.path, rows)
 
 
 @dataclass(frozen=True)
 class Broken:
-    """Rows that break a rule; the first reason of a row is its only one."""
+    """Rows that break a rule; only the first reason of a row counts."""
 
     reasons: dict[int, str] = field(default_factory=dict)
 
@@ -51,20 +51,20 @@ class Broken:
             self.reasons.setdefault(row, f"{code}:{path_text(place.path)}")
 
 
-# Values of one place, as they should be typed in the end, become typed.
+# Converts the values of one place to their final type.
 Convert = Callable[[pa.Array, pa.DataType, Place], pa.Array]
 
 
 def convert_leaves(
     array: pa.Array, declared: pa.DataType, place: Place, concerns: Callable[[pa.DataType], bool], do: Convert
 ) -> pa.Array:
-    """Convert what a column holds of plain values, at any depth.
+    """Convert the plain values in a column, at any depth.
 
     Args:
         array: The column; not a slice.
         declared: Its type, as `do` knows it.
-        place: Where it stands.
-        concerns: Whether a type holds anything to convert; the rest is left as it is.
+        place: Place of the column.
+        concerns: Returns True if a type has anything to convert; other values stay unchanged.
         do: Converts plain values.
     """
     if not concerns(declared):
@@ -89,7 +89,7 @@ def convert_leaves(
 
 
 def reject_non_finite(numbers: pa.Array, place: Place, broken: Broken) -> None:
-    """Reject rows with NaN or an infinity: Spark sorts NaN above all numbers."""
+    """Reject rows with NaN or an infinity, because Spark sorts NaN above all numbers."""
     finite = pc.is_finite(numbers)
     if pc.all(finite).as_py() is False:
         broken.reject("not_finite", place, pc.invert(finite))

@@ -1,6 +1,7 @@
-"""Records of a topic that go to the quarantine before they are decoded: the transform fails at them.
+"""Send records to the quarantine before they are decoded, because the transform fails for them.
 
-Which ones is decided elsewhere; here they are known by their places, in every mode alike.
+Another module decides which records these are. Here they are identified by their position, the same way in
+every mode.
 """
 
 from __future__ import annotations
@@ -15,7 +16,7 @@ from tidemill.names import LINEAGE_COLUMNS, TRANSFORM_FAILED
 from tidemill.payload.quarantine import Quarantine
 from tidemill.payload.rejections import Rejections
 
-# Longest error that the quarantine keeps of it, in characters; driver's log and state have more.
+# Maximum length of the error in the quarantine, in characters; the driver's log and the state have more.
 REASON_CHARACTERS = 200
 
 # Topic, partition, offset.
@@ -23,20 +24,21 @@ Place = tuple[str, int, int]
 
 
 def reason_of(error: str, message: str) -> str:
-    """The reason in the quarantine: `transform_failed:<error>: <message>`, in one line."""
+    """Return the reason in the quarantine: `transform_failed:<error>: <message>`, in one line."""
     return f"{TRANSFORM_FAILED}:{error}: {message}".replace("\n", " ")[:REASON_CHARACTERS].rstrip(": ")
 
 
 @dataclass(frozen=True)
 class LeftOut:
-    """The reasons of the records, by place."""
+    """The reasons of the records, by position."""
 
     reasons: Mapping[Place, str] = field(default_factory=dict)
 
     def stage(self, batches: Iterator[pa.RecordBatch], quarantine: Quarantine) -> Iterator[pa.RecordBatch]:
-        """In a task: the records as they came from the topic, without those.
+        """Yield the records of the topic without those, in a task.
 
-        They go to the quarantine also where the payload says to stop at records that do not fit: these do.
+        They go to the quarantine even if the payload says to stop at records that do not fit, because these
+        do fit.
         """
         rejections = Rejections(quarantine)
         for batch in batches:
@@ -49,7 +51,7 @@ class LeftOut:
         rejections.hand_in()
 
     def _found(self, batch: pa.RecordBatch) -> dict[int, str]:
-        """By place in the batch."""
+        """Return the reasons by position in the batch."""
         known = pa.array(sorted({offset for _, _, offset in self.reasons}), pa.int64())
         candidates = pc.indices_nonzero(pc.is_in(batch["kafka_offset"], value_set=known)).to_pylist()
         found = {}

@@ -1,4 +1,4 @@
-"""Parsed messages become columns, one field of all messages at a time; what a column cannot hold is told."""
+"""Convert parsed messages to columns, one field of all messages at a time; reject values that do not fit."""
 
 from __future__ import annotations
 
@@ -34,7 +34,7 @@ MISSING_REQUIRED = "missing_required"
 
 _T = FieldDescriptor
 _INT32 = (-(2**31), 2**31 - 1)
-# What is parsed with 64 bits and has fewer.
+# Types that are parsed with 64 bits but have fewer.
 _RANGES = {
     _T.TYPE_INT32: _INT32,
     _T.TYPE_SINT32: _INT32,
@@ -44,7 +44,7 @@ _RANGES = {
 _UNSIGNED = frozenset({_T.TYPE_UINT32, _T.TYPE_UINT64, _T.TYPE_FIXED32, _T.TYPE_FIXED64, _T.TYPE_BOOL})
 
 _MICROS, _NANOS = 10**6, 10**9
-# Ten thousand years, which is what the type allows.
+# Ten thousand years, the maximum of the type.
 _LONGEST = 315_576_000_000
 _EXACT = Context(prec=SECONDS.precision)
 
@@ -52,13 +52,13 @@ _EXACT = Context(prec=SECONDS.precision)
 def message_columns(
     messages: Sequence[ParsedMessage], declared: Message, place: Place, broken: Broken
 ) -> list[pa.Array]:
-    """One array per field.
+    """Return one array per field.
 
     Args:
-        messages: Parsed with the class of `declared`.
+        messages: Messages parsed with the class of `declared`.
         declared: Their type.
-        place: Where they stand.
-        broken: Takes the rows with a value that its column cannot hold.
+        place: Their place.
+        broken: Receives the rows with a value that its column cannot store.
     """
     _reject_wrong_wire_types(messages, declared, place, broken)
     return [_field(messages, field, place.property(field.name), broken) for field in declared.fields]
@@ -67,7 +67,7 @@ def message_columns(
 def _reject_wrong_wire_types(
     messages: Sequence[ParsedMessage], declared: Message, place: Place, broken: Broken
 ) -> None:
-    """A known number with another type is unknown to the runtime, and its field would seem not written."""
+    """Reject a known number with another type, which the runtime would treat as a missing field."""
     unknown = {
         offset: {field.field_number for field in found}
         for offset, message in enumerate(messages)
@@ -96,7 +96,7 @@ def _field(messages: Sequence[ParsedMessage], field: ProtobufField, place: Place
     present = [value for value, there in zip(values, written, strict=True) if there]
     dense = _values(present, field, place.filter(pa.array(written, pa.bool_())), broken)
     positions = accumulate(written, initial=0)
-    # Of each message its place among those that were written, or none.
+    # Position of each message among the written ones, or None.
     return dense.take(
         pa.array([at if there else None for at, there in zip(positions, written, strict=False)], pa.int64())
     )
@@ -117,7 +117,7 @@ def _lists(values: list[Any], field: ProtobufField, place: Place, broken: Broken
 
 
 def _without_repeated_keys(offsets: pa.Int32Array, keys: pa.Array, items: pa.Array) -> pa.MapArray:
-    """The maps; of entries with the same key the last one counts, as for every reader of Protobuf."""
+    """Return the maps; if a key is repeated, the last entry counts, as for every Protobuf reader."""
     bounds, known = offsets.to_pylist(), keys.to_pylist()
     newest = [{known[at]: at for at in range(start, end)}.values() for start, end in pairwise(bounds)]
     if sum(map(len, newest)) < len(keys):
@@ -125,13 +125,13 @@ def _without_repeated_keys(offsets: pa.Int32Array, keys: pa.Array, items: pa.Arr
         offsets = pa.array(accumulate(map(len, newest), initial=0), pa.int32())
         keys, items = keys.take(kept), items.take(kept)
     if keys.null_count:
-        # The row is rejected already; no map holds a null for a key.
+        # The row is already rejected; a map cannot have a null key.
         keys = keys.fill_null(pa.scalar(0).cast(keys.type))
     return pa.MapArray.from_arrays(offsets, keys, items)
 
 
 def _values(values: list[Any], field: ProtobufField, place: Place, broken: Broken) -> pa.Array:
-    """Values of one type, None where there is none, as an array of the field's column."""
+    """Return values of one type as an array of the field's column; None means no value."""
     message = field.message
     if message is None:
         return _scalars(values, field, place, broken)
@@ -199,7 +199,7 @@ def _is_no_text(written: bytes | None) -> bool:
 
 
 def _instants(seconds: pa.Int64Array, nanos: pa.Int32Array, place: Place, broken: Broken) -> pa.Array:
-    """Moments in microseconds; digits below are cut off."""
+    """Convert to microseconds; further digits are cut off."""
     seconds = _within(seconds, FIRST // _MICROS, LAST // _MICROS, place, broken)
     nanos = _within(nanos, 0, _NANOS - 1, place, broken)
     below = pc.divide(nanos.cast(pa.int64()), 1000)
@@ -207,7 +207,7 @@ def _instants(seconds: pa.Int64Array, nanos: pa.Int32Array, place: Place, broken
 
 
 def _durations(seconds: pa.Int64Array, nanos: pa.Int32Array, place: Place, broken: Broken) -> pa.Array:
-    """Seconds with nine digits behind the point; both parts have one sign."""
+    """Convert to seconds with nine digits after the point; both parts have the same sign."""
     pairs = zip(seconds.to_pylist(), nanos.to_pylist(), strict=True)
     values = pa.array([_duration(whole, part) for whole, part in pairs], SECONDS)
     if values.null_count:

@@ -1,24 +1,24 @@
-"""Protobuf records become typed columns, or a reason.
+"""Decode Protobuf records to typed columns, or reject them with a reason.
 
 | record                                                      | result                       |
 |-------------------------------------------------------------|------------------------------|
 | null; longer than the limit                                 | `null_value`; `oversized`    |
-| framed, without a zero byte and four more in front          | `no_schema_id`               |
-| the number of a schema that nobody knows                    | `unknown_schema_id:<number>` |
+| framed, without the header of a zero byte and four more     | `no_schema_id`               |
+| the number of an unknown schema                             | `unknown_schema_id:<number>` |
 | of a schema that cannot be read as the pipeline's           | `unreadable_schema:<number>` |
-| framed, with no place of a message, or another one's        | `other_message`              |
-| bytes that end too soon or are no fields                    | `malformed_protobuf`         |
+| framed, without a message index, or with another one        | `other_message`              |
+| bytes that end too soon or are not fields                   | `malformed_protobuf`         |
 | a field of another type than its number has                 | `wrong_wire_type:<path>`     |
 | an integer that is too long for its type; a bool of 2       | `out_of_range:<path>`        |
-| a moment outside the years 0001 to 9999, a wrong duration   | `out_of_range:<path>`        |
-| the number of no symbol of its enum                         | `unknown_enum_number:<path>` |
+| a time outside the years 0001 to 9999, a wrong duration     | `out_of_range:<path>`        |
+| a number that is not a symbol of its enum                   | `unknown_enum_number:<path>` |
 | text that is not UTF-8                                      | `invalid_utf8:<path>`        |
 | NaN or infinity                                             | `not_finite:<path>`          |
 | a `required` field that was not written                     | `missing_required:<path>`    |
 
-Fields whose numbers the schema does not have are ignored: newer writers have them. Protobuf does not mark a
-record's end, so bytes after it that happen to be such fields, and bytes that are missing from between two
-fields on, cannot be noticed. No bytes at all are a record in which nothing was written.
+Fields with unknown numbers are ignored, because newer writers have them. Protobuf does not mark the end of a
+record. So trailing bytes that happen to be such fields, and a truncation between two fields, cannot be
+detected. An empty value is a record in which nothing was written.
 """
 
 from __future__ import annotations
@@ -45,8 +45,8 @@ class ProtobufDecoder:
     """Decodes arrays of Protobuf records.
 
     Args:
-        schema: Whose fields are the columns.
-        writers: Schemas by the number in front of each record, all of which can be read as `schema`; None for
+        schema: Schema whose fields are the columns.
+        writers: Schemas by the number at the beginning of each record, all readable as `schema`; None for
             records without a number.
         max_record_bytes: A longer record is refused before it is parsed.
     """
@@ -60,7 +60,7 @@ class ProtobufDecoder:
         self._max_record_bytes = check_record_limit(max_record_bytes)
 
     def decode(self, values: pa.BinaryArray | pa.LargeBinaryArray) -> Decoded:
-        """Decode every record or say why not; never raises because of a record."""
+        """Decode every record or give a reason; never raises because of a record."""
         return decode_in_pieces(values, self._sift)
 
     def _sift(self, values: pa.Array) -> tuple[pa.RecordBatch, Sieve]:
@@ -77,7 +77,7 @@ class ProtobufDecoder:
         return rows if stays is None else rows.filter(stays), sieve
 
     def _read(self, record: bytes, parsed: type[ParsedMessage]) -> ParsedMessage | str:
-        """The message, or why it is none."""
+        """Return the message, or the reason why there is none."""
         if self._writers is not None:
             number = schema_number(record)
             if number is None:

@@ -1,4 +1,4 @@
-"""Descriptor sets: what `protoc --include_imports --descriptor_set_out` makes of `.proto` files."""
+"""Descriptor sets: the output of `protoc --include_imports --descriptor_set_out` for `.proto` files."""
 
 from __future__ import annotations
 
@@ -13,7 +13,7 @@ from google.protobuf.message import DecodeError
 from tidemill.errors import SpecError
 from tidemill.spec.near_key import near_key
 
-# Name of the file that a schema registry's number is of; what it imports has names of its own.
+# Name of the file that a schema registry's number refers to; its imports have their own names.
 REGISTERED_FILE = "registered.proto"
 
 PROTOC = "protoc --include_imports --descriptor_set_out=order.desc order.proto"
@@ -23,7 +23,7 @@ _WELL_KNOWN_FILES = frozenset(
     for name in ("any", "descriptor", "duration", "empty", "field_mask", "struct", "timestamp", "wrappers")
 )
 
-# What the runtime raises for files that contradict each other or lack one that they import.
+# Exceptions of the runtime for files that contradict each other or lack an import.
 _UNUSABLE = (DecodeError, TypeError, ValueError, KeyError)
 
 
@@ -36,7 +36,7 @@ def load_message(descriptor_set: bytes, message: str, name: str) -> Descriptor:
         name: Name of the file.
 
     Raises:
-        SpecError: TIDE-SPEC-064 if it is no descriptor set, 065 without such a message.
+        SpecError: TIDE-SPEC-064 if it is not a descriptor set, 065 without such a message.
     """
     files = _files(descriptor_set, name)
     known = {found.full_name: found for file in files for found in _messages(file)}
@@ -53,12 +53,12 @@ def load_message(descriptor_set: bytes, message: str, name: str) -> Descriptor:
 
 
 def place_in_file(message: Descriptor) -> tuple[int, ...] | None:
-    """Which message of its file it is, and of the message around it, by which a registry's header names it.
+    """Return the message's index in its file and in its outer messages, as in a registry's header.
 
     Returns:
-        None behind a map field in the message around it: serializers in Python count the map's entries as a
-        message there, those in Java do not. None as well in a file that the registered one imports: a header
-        with the registered file's number counts the messages of that file only.
+        None after a map field in the outer message, because Python serializers count the map's entries as a
+        message there, while Java ones do not. None as well in a file that the registered one imports, because
+        a header with the registered file's number counts only the messages of that file.
     """
     around = message.containing_type
     if around is None:
@@ -79,7 +79,7 @@ def _is_registered(pool: DescriptorPool) -> bool:
 
 
 def check_descriptor_set(descriptor_set: bytes, name: str) -> None:
-    """Refuse a descriptor set that does not have all that it imports.
+    """Raise an error for a descriptor set that lacks an import.
 
     Raises:
         SpecError: TIDE-SPEC-064.
@@ -103,13 +103,13 @@ def _files(descriptor_set: bytes, name: str) -> list[FileDescriptor]:
 
 
 def _well_known(name: str) -> bytes:
-    """A file that everybody has, which registries leave out."""
+    """Return a well-known file, which registries leave out."""
     module = importlib.import_module(f"{name.removesuffix('.proto').replace('/', '.')}_pb2")
     return bytes(module.DESCRIPTOR.serialized_pb)
 
 
 def _built(declared: Mapping[str, descriptor_pb2.FileDescriptorProto]) -> list[FileDescriptor]:
-    """The files as types, each after those that it imports."""
+    """Return the files as types, each after its imports."""
     pool, begun = DescriptorPool(), set[str]()
 
     def add(file: str) -> None:

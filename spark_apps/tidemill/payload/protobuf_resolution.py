@@ -1,7 +1,8 @@
-"""Whether records of one Protobuf schema can be read as another's. Pure.
+"""Check that records of one Protobuf schema can be read as another's. Pure.
 
-Records name their fields by number and tell next to nothing of types, so a parser reads nearly anything as
-nearly anything: here a value is what was written, or is rejected, or the schemas are refused.
+Records identify their fields by number and have almost no type information, so a parser reads nearly any
+bytes as nearly any type. Here a value is either read as it was written, or rejected, or the schemas are
+refused.
 """
 
 from __future__ import annotations
@@ -20,14 +21,14 @@ _NAMES: Mapping[int, str] = {
     for name, number in vars(_T).items()
     if name.startswith("TYPE_")
 }
-# As which types a written value stays what it is.
+# Types as which every written value stays the same.
 _SAME_VALUE: Mapping[int, frozenset[int]] = {
     _T.TYPE_INT32: frozenset({_T.TYPE_INT64}),
     _T.TYPE_SINT32: frozenset({_T.TYPE_SINT64}),
     _T.TYPE_UINT32: frozenset({_T.TYPE_UINT64, _T.TYPE_INT64}),
     _T.TYPE_STRING: frozenset({_T.TYPE_BYTES}),
 }
-# As which types some values stay what they are, and the others are rejected.
+# Types as which some values stay the same, and the others are rejected.
 _SOME_VALUES: Mapping[int, frozenset[int]] = {
     _T.TYPE_INT64: frozenset({_T.TYPE_INT32}),
     _T.TYPE_SINT64: frozenset({_T.TYPE_SINT32}),
@@ -41,14 +42,14 @@ _NO_PLACE = (
     "differently, or in a file that the registered one imports"
 )
 
-# Where, and why.
+# Place and reason.
 Problem = tuple[Path, str]
 
 
 def check_resolves(writer: ProtobufSchema, reader: ProtobufSchema) -> None:
-    """Refuse a writer's schema whose records would become other values than were written.
+    """Raise an error for a writer's schema whose records would become other values than were written.
 
-    What only some records hold, such as a number that is too long, is found in each record: that one is
+    A problem of single records, such as a number that is too long, is found in each record, which is then
     invalid.
 
     Raises:
@@ -73,7 +74,7 @@ def check_resolves(writer: ProtobufSchema, reader: ProtobufSchema) -> None:
 
 
 def resolution_problems(writer: Message, reader: Message, path: Path = ()) -> Iterator[Problem]:
-    """Why a writer's records would become other values."""
+    """Yield the reasons why a writer's records would become other values."""
     written = {field.number: field for field in writer.fields}
     numbers = {field.name: field.number for field in writer.fields}
     for field in reader.fields:
@@ -88,7 +89,7 @@ def resolution_problems(writer: Message, reader: Message, path: Path = ()) -> It
 
 
 def single_record_problems(writer: Message, reader: Message, path: Path = ()) -> Iterator[Problem]:
-    """What some records of a writer may hold and the reader rejects."""
+    """Yield values that some records of a writer may have and the reader rejects."""
     written = {field.number: field for field in writer.fields}
     for field in reader.fields:
         old = written.get(field.number)
@@ -128,7 +129,7 @@ def _of_fields(writer: ProtobufField, reader: ProtobufField, path: Path) -> Iter
 
 
 def _of_oneofs(written: Mapping[int, ProtobufField], reader: Message, path: Path) -> Iterator[Problem]:
-    """A record with two fields that the reader takes for one of a `oneof` would lose the first."""
+    """Yield conflicts with the reader's `oneof`s: of two written fields, the first would be lost."""
     first: dict[str, ProtobufField] = {}
     for field in reader.fields:
         if field.oneof is None or field.number not in written:
@@ -144,7 +145,7 @@ def _label(field: ProtobufField) -> str:
 
 
 def _meaning(field: ProtobufField) -> str:
-    """What a message means beside its fields."""
+    """Return the meaning of a message in addition to its fields."""
     name = "" if field.message is None else field.message.name
     return name if name in WELL_KNOWN else "no well-known type"
 

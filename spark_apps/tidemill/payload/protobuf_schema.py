@@ -1,4 +1,4 @@
-"""A Protobuf message as the columns that its records become.
+"""Convert a Protobuf message to the columns of its records.
 
 | Protobuf                                                    | column                               |
 |-------------------------------------------------------------|--------------------------------------|
@@ -10,9 +10,9 @@
 | `google.protobuf.Timestamp`; `Duration`                     | timestamp, UTC; seconds, decimal(21, 9) |
 | `google.protobuf.Int64Value` and its siblings               | like their value, may be null        |
 
-A field with presence (`optional`, a message, a member of a `oneof`, proto2) is null where it was not written,
-or has the default that its schema declares; any other field then has the zero of its type, and a list or map
-is empty. A message inside of itself and one without fields are refused: no column could hold them.
+If a field with presence (`optional`, a message, a member of a `oneof`, proto2) was not written, it is null or
+has its declared default. Any other field then has the zero of its type, and a list or map is empty. A message
+inside of itself and a message without fields are refused, because no column could store them.
 """
 
 from __future__ import annotations
@@ -36,10 +36,10 @@ WRAPPERS = frozenset(
 )
 WELL_KNOWN = WRAPPERS | {TIMESTAMP, DURATION}
 
-# Seconds: 12 digits are the longest duration, nine are its nanoseconds.
+# Seconds: 12 digits for the longest duration, and nine for its nanoseconds.
 SECONDS = pa.decimal128(21, 9)
 
-# Far above what a table can have. Messages that use each other in several places multiply.
+# Far above the maximum of a table. Messages that use each other in several places multiply.
 _MAX_FIELDS = 10_000
 
 _T = FieldDescriptor
@@ -62,8 +62,8 @@ class Message:
     """The type of a message.
 
     Args:
-        name: With its package.
-        fields: In the order of their declaration.
+        name: Name with package.
+        fields: Fields in the order of their declaration.
     """
 
     name: str
@@ -75,18 +75,18 @@ class ProtobufField:
     """One field.
 
     Args:
-        name: As declared.
-        number: By which records know it.
-        kind: Its type, one of `FieldDescriptor.TYPE_…`; of a repeated field that of an item.
-        column: Of one value; of a map that of the whole map.
-        message: Its type, if it is a message; of a map the type of its entries.
-        symbols: The names of an enum's numbers, the first name of each.
-        is_repeated: Whether it is a list or a map.
-        is_map: Whether it is a map.
-        has_presence: Whether a record tells that it was not written.
-        is_required: Whether it must be written (proto2).
-        default: What stands for a field that was not written; only with `has_presence`.
-        oneof: Of which `oneof` it is a member.
+        name: Declared name.
+        number: Number that identifies it in records.
+        kind: Its type, one of `FieldDescriptor.TYPE_…`; for a repeated field, the type of an item.
+        column: Column type of one value; for a map, of the whole map.
+        message: Message type, if it is a message; for a map, the type of its entries.
+        symbols: Names of an enum's numbers, the first name of each.
+        is_repeated: True for a list or a map.
+        is_map: True for a map.
+        has_presence: True if a record shows that it was not written.
+        is_required: True if it must be written (proto2).
+        default: Value of a field that was not written; only with `has_presence`.
+        oneof: Name of the `oneof` that it belongs to.
     """
 
     name: str
@@ -104,7 +104,7 @@ class ProtobufField:
 
     @property
     def type(self) -> pa.DataType:
-        """Of the column, list or struct that the field becomes."""
+        """Return the type of the field's column, list or struct."""
         return pa.list_(self.column) if self.is_repeated and not self.is_map else self.column
 
 
@@ -113,10 +113,10 @@ class ProtobufSchema:
     """One message of a descriptor set.
 
     Args:
-        name: File name, for messages.
-        message: Whose fields are the columns.
-        place: Where the message stands in its file, by which a registry's header names it; None if no
-            header can name it for certain.
+        name: File name, for error messages.
+        message: Message whose fields are the columns.
+        place: Index of the message in its file, as in a registry's header; None if no header can name it
+            reliably.
     """
 
     name: str
@@ -125,7 +125,7 @@ class ProtobufSchema:
 
     @property
     def columns(self) -> pa.Schema:
-        """The columns."""
+        """Return the columns of the message's fields."""
         return pa.schema([pa.field(field.name, field.type) for field in self.message.fields])
 
 
@@ -138,12 +138,12 @@ def load_protobuf_schema(
         descriptor_set: Content of the file, a `FileDescriptorSet`.
         message: Name of the message, with its package.
         name: Name of the file.
-        reader: The pipeline's schema, for one of a writer: fields of which it knows neither number nor name
-            are left out, as in records, so that their types need not be columns.
+        reader: The pipeline's schema, for a writer's one: fields with a number and name that it lacks are
+            left out, as in records, so that their types need not be columns.
 
     Raises:
-        SpecError: TIDE-SPEC-064 if it is no descriptor set, 065 without such a message, 066 for a type that
-            no column can hold, 024 for a field's name.
+        SpecError: TIDE-SPEC-064 if it is not a descriptor set, 065 without such a message, 066 for a type
+            that no column can store, 024 for a field's name.
     """
     descriptor = load_message(descriptor_set, message, name)
     wanted = None if reader is None else reader.message
@@ -160,13 +160,13 @@ class _Reader:
     def message(
         self, declared: Descriptor, path: Path, above: tuple[str, ...], wanted: Message | None = None
     ) -> Message:
-        """The type of a message.
+        """Return the type of a message.
 
         Args:
-            declared: As the descriptor set has it.
-            path: Where it is used.
-            above: Names of the messages that it is in.
-            wanted: What the pipeline's schema has in its place; None for all fields.
+            declared: Its descriptor.
+            path: Path of its use.
+            above: Names of the outer messages.
+            wanted: The pipeline's message in its place; None for all fields.
         """
         if wanted is None and declared.full_name in above:
             raise self._unsupported(path, f"the message {declared.full_name} inside of itself")
@@ -224,7 +224,7 @@ class _Reader:
             has_presence=field.has_presence,
             is_required=field.is_required,
             default=_default(field),
-            # proto3 writes `optional` as a oneof of one.
+            # proto3 writes `optional` as a oneof with one field.
             oneof=None if oneof is None or len(oneof.fields) == 1 else oneof.name,
         )
 
@@ -239,7 +239,7 @@ class _Reader:
 
 
 def _is_wanted(field: FieldDescriptor, wanted: Message | None) -> bool:
-    """Also one of a wanted name: that its number is another is for the comparison to say."""
+    """Return True for a wanted number or name; the comparison reports a wanted name with another number."""
     known = () if wanted is None else wanted.fields
     return any(field.number == one.number or field.name == one.name for one in known)
 
@@ -269,7 +269,7 @@ def _symbols(field: FieldDescriptor) -> tuple[tuple[int, str], ...]:
 
 
 def _default(field: FieldDescriptor) -> Any:
-    """What a schema declares for a field that was not written; of an enum the number."""
+    """Return the declared default of a field that was not written; for an enum, its number."""
     if not field.has_default_value or not field.has_presence:
         return None
     found = field.default_value

@@ -1,9 +1,9 @@
-"""The message that the runtime parses records with: made from a schema, and stricter than it.
+"""The message class that parses records: made from a schema, and stricter than it.
 
-With the schema itself the runtime would misread some records without an error: it truncates a number that is
+With the schema itself, the runtime would misread some records without an error: it truncates a number that is
 too long for its field, drops unknown numbers of a closed enum, and does not check the texts of proto2. So
-integers are parsed with 64 bits, enums as numbers, texts as bytes and maps as lists of their entries, which
-are all the same on the wire; `protobuf_columns.py` checks the values, a whole column at a time.
+integers are parsed with 64 bits, enums as numbers, texts as bytes, and maps as lists of their entries. All of
+these have the same form on the wire. `protobuf_columns.py` checks the values, a whole column at a time.
 """
 
 from __future__ import annotations
@@ -21,7 +21,7 @@ from tidemill.payload.protobuf_schema import Message, ProtobufField
 _T = FieldDescriptor
 _PACKAGE = "tidemill"
 
-# What a type is parsed as, where that is another one of the same form on the wire.
+# The parsed type, where it is another one with the same form on the wire.
 _WIDER: Mapping[int, int] = {
     _T.TYPE_INT32: _T.TYPE_INT64,
     _T.TYPE_SINT32: _T.TYPE_SINT64,
@@ -33,14 +33,14 @@ _WIDER: Mapping[int, int] = {
 
 
 def wire_name(field: ProtobufField) -> str:
-    """A field's name in the parsed message: no name of a schema can meet one of the runtime's own there."""
+    """Return a field's name in the parsed message, which never collides with a name of the runtime."""
     return f"f{field.number}"
 
 
-# Schemas of one process; a declaration that is changed starts a new one.
+# Schemas of one process; a changed declaration starts a new process.
 @functools.lru_cache(maxsize=64)
 def message_class(message: Message) -> type[ParsedMessage]:
-    """The class to parse a message with."""
+    """Return the class to parse a message with."""
     file = descriptor_pb2.FileDescriptorProto(name="record.proto", package=_PACKAGE, syntax="proto2")
     names: dict[Message, str] = {}
     _add(file, message, names)

@@ -1,9 +1,9 @@
-"""Records that are set aside: written by the tasks, handed to the driver, committed before the batch.
+"""Records that are set aside: tasks write them, pass the file to the driver, and the driver commits it first.
 
-A record is decoded once. The task that finds it invalid writes it to a data file of the quarantine table, or,
-if it is late (`late_rows.py`), to one of another table, under a name of its own; the file becomes part of the
-table only by the driver's commit. So no attempt, stage or start replaces the file of another one; which of
-them count is decided by `rejected_files`.
+A record is decoded once. The task that finds it invalid writes it to a data file of the quarantine table
+under a unique name; a late record (`late_rows.py`) goes to a file of another table. The file becomes part of
+the table only with the driver's commit, before the batch. So no attempt, stage or start replaces the file of
+another one. `rejected_files` decides which files count.
 """
 
 from __future__ import annotations
@@ -30,8 +30,8 @@ from tidemill.storage.access import access_to
 from tidemill.storage.object_stores import NO_ACCESS, Access
 from tidemill.storage.parquet_part import PartFile, write_part
 
-# Why, where the record lies (in a topic, or in a file), when it arrived there, the record itself, and who
-# rejected it. What a kind of source does not have is null.
+# Reason, position of the record (in a topic, or in a file), arrival time, the record itself, and the run that
+# rejected it. Columns that a kind of source lacks are null.
 QUARANTINE_SCHEMA = pa.schema(
     [
         ("reason", pa.string()),
@@ -50,7 +50,7 @@ QUARANTINE_SCHEMA = pa.schema(
 )
 
 
-# Columns that say when and by whom a record was set aside.
+# Columns with the time and run that set a record aside.
 _BY_WHOM = ("quarantined_at", "batch_id", "run_id")
 
 
@@ -68,15 +68,16 @@ class _Union(AccumulatorParam[dict[str, RejectedFile]]):
 
 @dataclass(frozen=True)
 class Quarantine:
-    """Both ends of the way of records that are set aside: tasks add, the driver takes.
+    """Both ends of the path of rejected records: tasks add, the driver takes.
 
     Args:
         path: The table.
-        run_id: Names the driver's run.
+        run_id: The driver's run.
         handed_in: Carries the files from the tasks to the driver.
-        access: To the table's storage, for the tasks.
-        schema: Its columns, for records that are set aside for another reason than being invalid.
-        stream: Whose records the tasks add: of several streams, each may have equal ones.
+        access: Credentials for the table's storage, for the tasks.
+        schema: Columns of the table; they differ for records that are set aside for a reason other than being
+            invalid.
+        stream: Stream of the tasks' records, because several streams can have equal records.
     """
 
     path: str
@@ -90,25 +91,25 @@ class Quarantine:
     def at(
         context: SparkContext, path: str, run_id: str, schema: pa.Schema = QUARANTINE_SCHEMA
     ) -> Quarantine:
-        """The table of one start of a query, or of a backfill."""
+        """Return the table of one start of a query, or of a backfill."""
         return Quarantine(path, run_id, context.accumulator({}, _Union()), access_to(path), schema)
 
     def take(self, known: Known = NOTHING_KNOWN) -> list[PartFile]:
-        """On the driver: files of what was handed in since the last call, each record once.
+        """Return the files handed in since the last call, each record once. Runs on the driver.
 
         Args:
-            known: What the table has already.
+            known: Records that the table already has.
         """
         files = [file for _, file in sorted(self.handed_in.value.items())]
         self.forget()
         return EachOnce(self.path, self.access, known).files(files)
 
     def forget(self) -> None:
-        """On the driver: leave out what was handed in since the last call."""
+        """Drop the files handed in since the last call. Runs on the driver."""
         self.handed_in.value = {}
 
     def write(self, rejected: Sequence[pa.RecordBatch]) -> None:
-        """In a task: write the records that it sets aside, if any, and hand the file in."""
+        """Write the rejected records of a task, if there are any, and hand in the file."""
         part = write_part(self.path, f"part-{uuid4().hex}.parquet", self.schema, rejected, self.access)
         if part is not None:
             stretches = stretches_of(rejected)
@@ -116,11 +117,11 @@ class Quarantine:
             self.handed_in.add({part.name: RejectedFile(part, stretches, task, self.stream)})
 
     def rows(self, records: Mapping[str, pa.Array], reasons: Sequence[str]) -> pa.RecordBatch:
-        """In a task: records in the table's columns.
+        """Return records in the table's columns. Runs in a task.
 
         Args:
-            records: Those of the columns that the source knows.
-            reasons: Why, for each record.
+            records: Columns that the source knows.
+            reasons: Reason for each record.
         """
         task = TaskContext.get()
         batch_id = (task.getLocalProperty("streaming.sql.batchId") if task else None) or None

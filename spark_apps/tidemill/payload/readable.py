@@ -1,4 +1,4 @@
-"""What is asked of a record before it is parsed: it exists, is not too long, and is text if it must be."""
+"""Check a record before it is parsed: it exists, is not too long, and is text if it must be."""
 
 from __future__ import annotations
 
@@ -22,7 +22,7 @@ def drop_null_and_oversized(sieve: Sieve, max_record_bytes: int) -> None:
 
 
 def drop_invalid_utf8(sieve: Sieve) -> None:
-    """Drop records that are no UTF-8; the others become strings."""
+    """Drop records that are not UTF-8; the others become strings."""
     try:
         sieve.records = sieve.records.cast(pa.string())
     except pa.ArrowInvalid:

@@ -1,9 +1,9 @@
-"""Schemas of writers by the numbers in front of their records: from a registry, and kept for good.
+"""Writers' schemas by the numbers at the beginning of their records, from a registry and stored permanently.
 
-A registry never changes the schema of a number. So what it told once is kept below the pipeline's state, and
-a backfill of old records needs no registry. Whether a number is known is decided once for each batch that
-does not find it kept: all tasks and a repeated batch take the decision of the first task, also if a registry
-answers two of them differently, or something is registered meanwhile.
+A registry never changes the schema of a number. So its answers are stored below the pipeline's state, and a
+backfill of old records needs no registry. If a number is not stored yet, a batch decides once if it is known.
+All its tasks and its repetitions use the decision of the first task, even if a registry answers two tasks
+differently, or a schema is registered in the meantime.
 """
 
 from __future__ import annotations
@@ -22,7 +22,8 @@ from tidemill.payload.registry_content import content_of
 from tidemill.storage.object_stores import NO_ACCESS, Access
 from tidemill.storage.objects import open_objects
 
-# What this process has read, by folder and number: each task has its own decoder, and a schema never changes.
+# Schemas that this process has read, by folder and number. Each task has its own decoder, and a schema never
+# changes.
 _read: dict[tuple[str, int], bytes] = {}
 
 _KNOWN, _UNKNOWN = b'{"known": true}', b'{"known": false}'
@@ -35,8 +36,8 @@ class RegisteredSchemas:
     Args:
         client: Reads the registry.
         kind: `AVRO` or `PROTOBUF`.
-        folder: Where they are kept, for this registry alone: another one has other numbers.
-        access: To that folder, for the tasks.
+        folder: Folder of the stored schemas of this registry; another registry has other numbers.
+        access: Credentials for that folder, for the tasks.
     """
 
     client: RegistryClient
@@ -45,12 +46,12 @@ class RegisteredSchemas:
     access: Access = NO_ACCESS
 
     def find(self, number: int) -> bytes | None:
-        """The schema as a file would hold it; None if the registry does not know the number.
+        """Return the schema as in a file; None if the registry does not know the number.
 
         Raises:
-            UnavailableError: TIDE-SRC-020, if it is not kept and the registry does not answer.
-            SpecError: TIDE-SRC-021, if the registry refuses the credentials; 022, if it tells no descriptors;
-                069, if the schema is of another kind or cannot be read.
+            UnavailableError: TIDE-SRC-020, if it is not stored and the registry does not answer.
+            SpecError: TIDE-SRC-021, if the registry refuses the credentials; 022, if it returns no
+                descriptors; 069, if the schema is of another kind or cannot be read.
         """
         known = _read.get((self.folder, number))
         if known is not None:
@@ -62,11 +63,11 @@ class RegisteredSchemas:
             return None
         kept = _get(objects, f"{number:010d}.json") or self._ask(number, objects)
         if decided is None and decision is not None:
-            # What a task finds kept may be another one's of this batch, or a backfill's.
+            # A stored schema may come from another task of this batch, or from a backfill.
             decided = _create(objects, decision, _UNKNOWN if kept is None else _KNOWN)
             if decided == _UNKNOWN:
                 return None
-        # Who decided that it is known has kept it before.
+        # A task that decides "known" has stored the schema before.
         kept = kept or (_get(objects, f"{number:010d}.json") if decided == _KNOWN else None)
         if kept is None:
             return None
@@ -75,7 +76,7 @@ class RegisteredSchemas:
         return content
 
     def _ask(self, number: int, objects: Any) -> bytes | None:
-        """What the registry tells, which is kept from now on."""
+        """Ask the registry, and store the answer."""
         found = self.client.by_id(number)
         if found is None:
             return None
@@ -86,7 +87,7 @@ class RegisteredSchemas:
 
 
 def _batch() -> str:
-    """Names the batch that this task is of, over restarts; empty outside of a stream."""
+    """Return the name of this task's batch, stable over restarts; empty outside of a stream."""
     task = TaskContext.get()
     if task is None:
         return ""
@@ -103,7 +104,7 @@ def _get(objects: Any, path: str) -> bytes | None:
 
 
 def _create(objects: Any, path: str, content: bytes) -> bytes:
-    """Write a file unless it is there; returns what is there then."""
+    """Write a file unless it exists; return the existing content."""
     try:
         obstore.put(objects, path, content, mode="create")
     except AlreadyExistsError:

@@ -1,13 +1,13 @@
-"""A schema registry's REST API, as Confluent documents it and others have it: what is read of it.
+"""Read a schema registry by its REST API, as documented by Confluent and supported by others.
 
-| asked | answered |
+| request | answer |
 |---|---|
 | `/schemas/ids/7` | `schema`, `schemaType`, and `references`, each with `name`, `subject`, `version` |
 | `/subjects/orders-value/versions/3` | the same, with `id`, `subject`, `version` |
-| the same with `?format=serialized` | of Protobuf, `schema` is a file's descriptor in base64, not its text |
+| the same with `?format=serialized` | for Protobuf, `schema` is a file's descriptor in base64, not its text |
 
-`schemaType` is left out for Avro. What does not exist is a 404 with an `error_code` of the registry's own;
-any other 404 comes from a proxy, or from a wrong address.
+`schemaType` is left out for Avro. For an object that does not exist, the answer is a 404 with the registry's
+own `error_code`. Any other 404 comes from a proxy, or from a wrong address.
 """
 
 from __future__ import annotations
@@ -29,16 +29,16 @@ from tidemill.spec.project import Environment
 from tidemill.spec.registry import Registry
 from tidemill.spec.secret_value import read_secret
 
-# Seconds for one answer. A task waits for it, so far below the time in which a driver must make progress
-# (10 minutes, engine/liveness.py); registries answer in milliseconds.
+# Maximum time for one answer, in seconds. A task waits for it, so it is far below the time in which a driver
+# must make progress (10 minutes, engine/liveness.py). Registries answer in milliseconds.
 TIMEOUT_SECONDS = 10.0
-# Far above any schema.
+# Far above the size of any schema.
 MAX_ANSWER_BYTES = 8 * 2**20
 
-# The registry's own words for: no such subject, version, schema.
+# The registry's error codes for: no such subject, version, schema.
 _NOT_FOUND = frozenset({40401, 40402, 40403})
 _REASON_CHARACTERS = 200
-# What a header can hold.
+# Valid characters of a header.
 _HEADER = re.compile(r"[\x20-\x7e]+")
 
 AVRO, PROTOBUF = "AVRO", "PROTOBUF"
@@ -46,11 +46,11 @@ AVRO, PROTOBUF = "AVRO", "PROTOBUF"
 
 @dataclass(frozen=True)
 class Registered:
-    """One schema as the registry tells of it.
+    """One schema, as the registry returns it.
 
     Args:
         kind: AVRO, PROTOBUF or another one.
-        schema: Its text; of Protobuf the descriptor in base64.
+        schema: Its text; for Protobuf the descriptor in base64.
         references: Schemas that it uses: name, subject, version.
     """
 
@@ -61,11 +61,11 @@ class Registered:
 
 @dataclass(frozen=True)
 class RegistryClient:
-    """Reads one registry; it may be sent to tasks.
+    """Reads one registry; it can be sent to tasks.
 
     Args:
-        address: URL without a slash at its end.
-        authorization: The header's value; None without credentials.
+        address: URL without a trailing slash.
+        authorization: Value of the header; None without credentials.
         ca_file: PEM file of the authority.
     """
 
@@ -74,7 +74,7 @@ class RegistryClient:
     ca_file: str | None = None
 
     def __post_init__(self) -> None:
-        # Before anybody sends it: what refuses a header tells its value.
+        # Checked before sending, because an error about an invalid header quotes its value.
         if self.authorization is not None and not _HEADER.fullmatch(self.authorization):
             raise SpecError(
                 "TIDE-SRC-021",
@@ -84,7 +84,7 @@ class RegistryClient:
             )
 
     def by_id(self, number: int) -> Registered | None:
-        """The schema with a number; None if the registry has none.
+        """Return the schema with a number; None if the registry has none.
 
         Raises:
             UnavailableError: TIDE-SRC-020, if it does not answer, or not as a registry.
@@ -93,7 +93,7 @@ class RegistryClient:
         return self._schema(f"/schemas/ids/{number}")
 
     def by_version(self, subject: str, version: int) -> Registered | None:
-        """A version of a subject; None if the registry has none. Raises as `by_id` does."""
+        """Return a version of a subject; None if the registry has none. Raises as `by_id` does."""
         return self._schema(f"/subjects/{quote(subject, safe='')}/versions/{version}")
 
     def _schema(self, path: str) -> Registered | None:
@@ -133,7 +133,7 @@ class RegistryClient:
         return answer
 
     def _refuse_unless_missing(self, path: str, error: HTTPError) -> None:
-        """Only what the registry itself says does not exist is no error."""
+        """Raise an error unless the registry itself says that the object does not exist."""
         if error.code in (HTTPStatus.UNAUTHORIZED, HTTPStatus.FORBIDDEN):
             raise SpecError(
                 "TIDE-SRC-021",
@@ -163,14 +163,14 @@ class RegistryClient:
 
 
 class _NoRedirects(HTTPRedirectHandler):
-    """A redirect would send the credentials to where it leads; it is an error like any other answer."""
+    """Refuses redirects, because a redirect would send the credentials to its target."""
 
     def redirect_request(self, *_: Any, **__: Any) -> None:
         return None
 
 
 def registry_of(environment: Environment) -> RegistryClient:
-    """The environment's registry, with its secret.
+    """Return the environment's registry, with its secret.
 
     Raises:
         SpecError: TIDE-SPEC-068, if the environment names none; 030, if the secret has no value here.

@@ -1,4 +1,4 @@
-"""A registered schema as a file in conf/schemas holds it: Avro's JSON, or a descriptor set."""
+"""A registered schema in the form of a file in conf/schemas: Avro's JSON, or a descriptor set."""
 
 from __future__ import annotations
 
@@ -17,21 +17,21 @@ from tidemill.payload.avro_schema import load_avro_document
 from tidemill.payload.protobuf_files import REGISTERED_FILE, check_descriptor_set
 from tidemill.payload.registry_client import AVRO, PROTOBUF, Registered, RegistryClient
 
-# Schemas that refer to each other: more are a mistake.
+# Maximum number of schemas that refer to each other; more are a mistake.
 _MAX_REFERENCES = 200
 
 
-# What a file may be named after; other subjects are no names of files.
+# Subjects that can name a file.
 _SUBJECT = re.compile(r"[a-zA-Z0-9_][a-zA-Z0-9_.-]{0,70}")
 
 
 def pulled_file(client: RegistryClient, subject: str, version: int) -> tuple[str, bytes]:
-    """Return name and content of the file that holds a version of a subject, once the content is checked.
+    """Return name and content of the file with a version of a subject, after a check of the content.
 
     Raises:
         UsageError: TIDE-CLI-033, if there is none.
         SpecError: TIDE-SPEC-061, if it is not an Avro schema of a record; 064, if its descriptors do not fit
-            together; what `content_of` raises.
+            together; also as `content_of`.
     """
     found = client.by_version(subject, version) if _SUBJECT.fullmatch(subject) else None
     if found is None:
@@ -51,11 +51,11 @@ def pulled_file(client: RegistryClient, subject: str, version: int) -> tuple[str
 
 
 def content_of(found: Registered, kind: str, client: RegistryClient) -> bytes:
-    """A schema as a file in conf/schemas holds it: Avro's JSON, or a descriptor set.
+    """Return a schema in the form of a file in conf/schemas: Avro's JSON, or a descriptor set.
 
     Raises:
-        SpecError: TIDE-SPEC-069, if it is of another kind, or refers to what is not there; TIDE-SRC-022, if
-            the registry does not tell descriptors.
+        SpecError: TIDE-SPEC-069, if it is of another kind, or refers to a missing schema; TIDE-SRC-022, if
+            the registry does not return descriptors.
     """
     if found.kind != kind:
         raise _unusable(found.kind, f"it is no schema of {kind}")
@@ -79,11 +79,11 @@ def _document(content: str | bytes) -> Any:
     try:
         return json.loads(content)
     except (ValueError, RecursionError):
-        return None  # No schema, as which it is refused.
+        return None  # None is refused as not being a schema.
 
 
 def _referred(found: Registered, client: RegistryClient) -> Iterator[Registered]:
-    """Yield what a schema refers to, at any depth, each once."""
+    """Yield the schemas that a schema refers to, at any depth, each once."""
     seen: set[tuple[str, int]] = set()
     pending = list(found.references)
     while pending:

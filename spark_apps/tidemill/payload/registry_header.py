@@ -1,33 +1,33 @@
-"""What the serializers of schema registries write before a record: which schema it was written with."""
+"""The header that schema registry serializers write before a record: the number of the writer's schema."""
 
 from __future__ import annotations
 
 NO_SCHEMA_ID = "no_schema_id"
 UNKNOWN_SCHEMA_ID = "unknown_schema_id"
 
-# A zero byte, then the number of the writer's schema, the largest byte first.
+# A zero byte, then the number of the writer's schema, big-endian.
 HEADER_BYTES = 5
 
-# Messages inside of messages: more are no file's.
+# Maximum depth of nested messages; no real file has more.
 _DEEPEST = 100
 _MAX_SHIFT = 28
 
 
 def schema_number(record: bytes) -> int | None:
-    """The number of the writer's schema; None if there is no header."""
+    """Return the number of the writer's schema; None if there is no header."""
     if len(record) < HEADER_BYTES or record[0] != 0:
         return None
     return int.from_bytes(record[1:HEADER_BYTES], "big")
 
 
 def message_place(record: bytes) -> tuple[tuple[int, ...], int] | None:
-    """Of Protobuf, which message of its file the record is, and where it begins.
+    """Return the Protobuf message's index in its file, and where the record begins.
 
-    How many numbers follow, then each of them: the message's place in the file, then in the message around
-    it; all as zigzag varints. A zero alone is the file's first message.
+    The header has the number of indexes, then each of them: the message's index in the file, then in its
+    outer message. All are zigzag varints. A single zero is the file's first message.
 
     Returns:
-        None if these are no such numbers.
+        None if these are not such numbers.
     """
     found = _zigzag(record, HEADER_BYTES)
     if found is None:
@@ -46,7 +46,7 @@ def message_place(record: bytes) -> tuple[tuple[int, ...], int] | None:
 
 
 def _zigzag(record: bytes, at: int) -> tuple[int, int] | None:
-    """A number and where the next one begins."""
+    """Return a number and the position of the next one."""
     value = 0
     for shift in range(0, _MAX_SHIFT + 1, 7):
         if at >= len(record):

@@ -1,13 +1,14 @@
-"""The files in which the tasks of one batch hand in rejected records; of each record one copy is committed.
+"""The files in which the tasks of one batch hand in rejected records; one copy of each record is committed.
 
-A record is handed in more than once where a stage runs twice, where a transform uses its source twice
-(`union`, a join with itself: Spark reads the same offsets for each use), or where another attempt takes the
-place of a lost one. A record is its place: topic, partition and offset, within one stream: two event hubs of
-one name, in two namespaces, have the same places. Each file says which stretches of
-which partitions it holds, so files that share nothing, the usual case, are not opened.
+A record is handed in more than once if a stage runs twice, if a transform uses its source twice (`union`, a
+self-join: Spark reads the same offsets for each use), or if another attempt replaces a lost one.
 
-Records of other sources have no place. There, what a task hands in again is known by its content: of several
-tasks for the same partition that hand in equal files, those of one count.
+A record is identified by topic, partition and offset, within one stream, because two event hubs with the same
+name in two namespaces have the same positions. Each file records the offset ranges of its partitions, so
+files that do not overlap, the usual case, are not opened.
+
+Records of other sources have no position. There, repeated files are found by their content: if several tasks
+for the same partition hand in equal files, those of only one task count.
 """
 
 from __future__ import annotations
@@ -28,7 +29,7 @@ from tidemill.storage.objects import open_objects
 from tidemill.storage.parquet_part import PartFile, write_part
 from tidemill.storage.row_values import row_values
 
-# Columns that say which record a row is of.
+# Columns that identify the record of a row.
 PLACE = ["topic", "partition", "offset"]
 
 Partition = tuple[str, int]
@@ -40,12 +41,12 @@ _NONE = pa.array([], pa.int64())
 
 @dataclass(frozen=True)
 class TaskTrace:
-    """Which task handed a file in, and what is the same when another one does so again.
+    """The task that handed in a file, and the values that are the same when another task repeats it.
 
     Args:
-        attempt: Id of the task, unlike that of any other.
+        attempt: Unique id of the task.
         partition: Number of the task in its stage.
-        content: Digest of the records, without when and by whom they were set aside.
+        content: Digest of the records, without the time and run that set them aside.
     """
 
     attempt: int
@@ -59,9 +60,9 @@ class RejectedFile:
 
     Args:
         part: The file.
-        stretches: First offset, and end, of the records of each partition.
-        task: Of records without a place: which task it came from.
-        stream: Whose records they are.
+        stretches: First offset and end of the records of each partition.
+        task: For records without a position: the task that handed them in.
+        stream: Stream of the records.
     """
 
     part: PartFile
@@ -71,7 +72,7 @@ class RejectedFile:
 
 
 def stretches_of(batches: Iterable[pa.RecordBatch]) -> dict[Partition, range]:
-    """First offset, and end, by partition; empty for records that are in no topic."""
+    """Return first offset and end, by partition; empty for records that are not from a topic."""
     rows = pa.Table.from_batches([batch.select(PLACE) for batch in batches])
     topic, partition, offset = PLACE
     groups = rows.group_by([topic, partition]).aggregate([(offset, "min"), (offset, "max")]).to_pylist()
@@ -87,8 +88,8 @@ class EachOnce:
 
     Args:
         folder: The quarantine table.
-        access: To its storage.
-        known: Offsets by partition that the table has already, of one stream.
+        access: Credentials for its storage.
+        known: Offsets by partition that the table already has, of one stream.
     """
 
     def __init__(self, folder: str, access: Access = NO_ACCESS, known: Known = NOTHING_KNOWN) -> None:
@@ -98,13 +99,13 @@ class EachOnce:
         self._seen: dict[tuple[str, Partition], pa.Array] = {}
 
     def files(self, handed_in: Sequence[RejectedFile]) -> list[PartFile]:
-        """The files to commit, some of them made anew; what is left out stays without a version."""
+        """Return the files to commit, some of them rewritten; the others stay outside of every version."""
         files = _of_one_task(handed_in)
         kept = (self._kept(file) if self._is_suspect(file, files) else file.part for file in files)
         return [part for part in kept if part is not None]
 
     def _is_suspect(self, file: RejectedFile, handed_in: Sequence[RejectedFile]) -> bool:
-        """Whether it may hold a record that another file holds."""
+        """Return True if the file may have a record that another file has."""
         if not self._known.keys().isdisjoint(file.stretches):
             return True
         near = [other for other in handed_in if other is not file and other.stream == file.stream]
@@ -116,7 +117,7 @@ class EachOnce:
 
     def _kept(self, file: RejectedFile) -> PartFile | None:
         objects = open_objects(self._folder, self._access)
-        # A file holds what one task could keep in memory.
+        # The content fits in memory, because one task could hold it.
         content = obstore.get(objects, file.part.name).bytes()
         with pq.ParquetFile(pa.BufferReader(content)) as source:
             fresh = self._fresh(source.read(PLACE), file)
@@ -126,7 +127,7 @@ class EachOnce:
             return write_part(self._folder, name, source.schema_arrow, _rows(source, fresh), self._access)
 
     def _fresh(self, places: pa.Table, file: RejectedFile) -> pa.BooleanArray:
-        """Which rows are of records that were met in no file before."""
+        """Return true for rows of records that no earlier file had."""
         topics, numbers, offsets = (column.combine_chunks() for column in places.columns)
         repeated = pa.array([False] * len(offsets))
         for partition in file.stretches:
@@ -139,7 +140,7 @@ class EachOnce:
 
 
 def _of_one_task(handed_in: Sequence[RejectedFile]) -> list[RejectedFile]:
-    """The files without those that other tasks handed in alike; one task may have equal records twice."""
+    """Return the files without equal ones of other tasks; one task may have equal records twice."""
     alike: dict[tuple[str, int, str], dict[int, list[RejectedFile]]] = {}
     for file in handed_in:
         if (task := file.task) is not None:
@@ -150,7 +151,7 @@ def _of_one_task(handed_in: Sequence[RejectedFile]) -> list[RejectedFile]:
 
 
 def content_of(batches: Iterable[pa.RecordBatch], but: Collection[str]) -> str:
-    """Digest of records, whatever batches they come in; `but` names columns that do not count."""
+    """Return a digest of records, independent of their batches; `but` names columns that do not count."""
     rows = pa.Table.from_batches(batches)
     digest = hashlib.sha256()
     for row in row_values(rows.drop_columns(list(but))):

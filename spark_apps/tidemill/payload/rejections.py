@@ -1,4 +1,4 @@
-"""What one pass of a task over its records rejects: handed in at its end, or the end of the batch."""
+"""The records that one pass of a task rejects; they are handed in at its end, or at the end of the batch."""
 
 from __future__ import annotations
 
@@ -9,7 +9,7 @@ import pyarrow as pa
 from tidemill.errors import DataError
 from tidemill.payload.quarantine import Quarantine
 
-# Columns of a Kafka record by their column in the quarantine.
+# Columns of a Kafka record, by their column in the quarantine.
 _OF_KAFKA = {
     "topic": "kafka_topic",
     "partition": "kafka_partition",
@@ -25,8 +25,8 @@ class Rejections:
     """Rejected records of one pass.
 
     Args:
-        quarantine: Where they go.
-        stops: Whether the pipeline says to stop at the first one.
+        quarantine: The quarantine.
+        stops: True if the pipeline stops at the first rejected record.
     """
 
     def __init__(self, quarantine: Quarantine, stops: bool = False) -> None:
@@ -38,11 +38,11 @@ class Rejections:
         """Reject records.
 
         Args:
-            records: Columns of the quarantine that are known.
-            reasons: Why, for each.
+            records: Known columns of the quarantine.
+            reasons: Reason for each.
 
         Raises:
-            DataError: TIDE-DATA-001, if the pipeline says to stop.
+            DataError: TIDE-DATA-001, if the pipeline stops at a rejected record.
         """
         if not reasons:
             return
@@ -51,18 +51,18 @@ class Rejections:
         self._rows.append(self._quarantine.rows(records, reasons))
 
     def add_kafka(self, records: pa.RecordBatch, places: pa.Array, reasons: Sequence[str]) -> None:
-        """Reject the Kafka records in these places of a batch."""
+        """Reject the Kafka records at these positions of a batch."""
         if reasons:
             self.add(kafka_records(records, places), reasons)
 
     def hand_in(self) -> None:
-        """At the end of the pass."""
+        """End the pass."""
         if self._rows:
             self._quarantine.write(self._rows)
 
 
 def kafka_records(records: pa.RecordBatch, places: pa.Array) -> dict[str, pa.Array]:
-    """Columns of the quarantine of the Kafka records in these places of a batch."""
+    """Return the quarantine columns of the Kafka records at these positions of a batch."""
     taken = records.take(places)
     return {name: taken.column(column) for name, column in _OF_KAFKA.items()}
 

@@ -1,8 +1,8 @@
-"""JSON lines whose columns are discovered: what no column holds is found, and kept beside the row.
+"""Decode JSON lines with discovered columns: data that no column can store is rescued in the row.
 
-A closed decoder takes the lines that have declared names and fitting values only, mostly all. What it
-refuses is looked at line by line: what the columns do not hold is taken out, until the rest decodes. So the
-one JSON decoder judges every value, here too. A row's `_rescued_data` is JSON:
+A closed decoder accepts lines with only declared names and fitting values, which are usually all. Each
+refused line is examined: data that the columns cannot store is taken out until the rest decodes. So the same
+JSON decoder checks every value. A row's `_rescued_data` is JSON:
 
 | in the record                                   | in the row                 | in `_rescued_data`     |
 |-------------------------------------------------|----------------------------|------------------------|
@@ -13,9 +13,9 @@ one JSON decoder judges every value, here too. A row's `_rescued_data` is JSON:
 | such a name inside of an array                  | the rest of the array      | the whole array        |
 | any of these                                    |                            | the file: `_file_path` |
 
-Numbers stay as they are written there; in a column of doubles they are the nearest double. A number beyond
-all doubles makes the whole line a rejected one. A name twice in one object, and an own `_file_path`, cannot
-be kept there: such a line is rejected whole, like one that is no object.
+Rescued numbers keep their spelling; in a column of doubles they become the nearest double. A number beyond
+all doubles rejects the whole line. A name that is repeated in one object, and a field `_file_path` of the
+record, cannot be rescued: such a line is rejected as a whole, like a line that is not an object.
 """
 
 from __future__ import annotations
@@ -45,7 +45,7 @@ _OF_A_VALUE = frozenset({"undeclared", "wrong_type", "not_finite", "out_of_range
 
 @dataclass
 class _Line:
-    """A line that is looked at: what columns may hold, what they do not, and what columns that would be."""
+    """A line in work: the part for the columns, the rescued part, and its possible new columns."""
 
     position: int
     rest: dict[str, Any]
@@ -55,10 +55,10 @@ class _Line:
     rest_text: str = ""
 
     def leave_out(self, reason: str) -> bool:
-        """Take out what the decoder has refused; False if that is the whole line."""
+        """Take out the value that the decoder has refused; return False if that is the whole line."""
         is_whole, self.rest_text = not self.rest_text, ""
         try:
-            # An undeclared number can be one that the decoder does not read: the rest may be good.
+            # An undeclared number may be one that the decoder cannot read, while the rest is good.
             if (is_whole and self.rescued and reason == NOT_DECODABLE) or (
                 _is_of_a_value(reason) and self._move(reason.partition(":")[2])
             ):
@@ -68,7 +68,7 @@ class _Line:
         return bool(self.rest_text)
 
     def _move(self, path: str) -> bool:
-        """Take a value out of the rest; False if it is not there. Of an array the whole goes."""
+        """Take a value out of the rest; return False if it is missing. An array is moved as a whole."""
         *outer, name = path.partition(EACH_ITEM)[0].split(".")
         place, kept = self.rest, self.rescued
         for step in outer:
@@ -77,13 +77,13 @@ class _Line:
             place, kept = place[step], kept.setdefault(step, {})
         if name not in place:
             return False
-        # An array that was rescued for another reason is there as it came.
+        # An array that was rescued for another reason is already stored unchanged.
         kept.setdefault(name, place.pop(name))
         self.text = strict_text_of(self.rescued)
         return True
 
     def rescued_text(self, file: str) -> str | None:
-        """For the column; None if columns hold everything."""
+        """Return the text for `_rescued_data`; None if the columns have everything."""
         if not self.rescued:
             return None
         return f'{self.text[:-1]},"{FILE_PATH}":{text_of(file)}}}'
@@ -91,11 +91,11 @@ class _Line:
 
 @dataclass(frozen=True)
 class Rescued:
-    """What became of the lines.
+    """The result for the lines.
 
     Args:
-        decoded: Rows with `_rescued_data`, and the lines that are none.
-        found: What the names without a column would be as columns; None if there are none.
+        decoded: Rows with `_rescued_data`, and the rejected lines.
+        found: Possible columns of the names without a column; None if there are none.
     """
 
     decoded: Decoded
@@ -104,7 +104,7 @@ class Rescued:
 
 @dataclass(frozen=True)
 class _Piece:
-    """Some rows, where their lines are in the input, and what was rescued of each."""
+    """Some rows, the positions of their lines in the input, and the rescued data of each."""
 
     rows: pa.RecordBatch
     positions: list[int]
@@ -117,28 +117,28 @@ class RescuingDecoder:
     Args:
         columns: The columns as JSON Schema.
         schema: The same for the decoder.
-        finds: Whether it tells what names without a column would be as columns.
+        finds: True to infer columns for names without a column.
     """
 
     def __init__(self, columns: Node, schema: PayloadSchema, *, finds: bool = True) -> None:
         self._columns = columns
         self._finds = finds
         has_maps = any(pa.types.is_map(column.type) for column in schema.arrow_schema)
-        # Names of a map are the data's own: a closed decoder would refuse them.
+        # The names in a map are data, so a closed decoder would refuse them.
         self._closed = None if has_maps else JsonDecoder(schema, MAX_BLOCK_BYTES, is_closed=True)
         self._open = JsonDecoder(schema, MAX_BLOCK_BYTES)
         self.columns = schema.arrow_schema.append(pa.field(RESCUED_DATA, pa.string()))
 
     def decode(self, values: pa.BinaryArray, file_of: FileOf) -> Rescued:
-        """Decode every line or say why not.
+        """Decode every line or give a reason.
+
+        1. Decode lines with only declared names and fitting values.
+        2. Decode the others; the decoder ignores their undeclared names, which are rescued separately.
+        3. Take out a value that does not fit, and try again while there is another one.
 
         Args:
             values: The lines.
             file_of: Returns the file of the line at a position.
-
-        1. Lines with declared names only, and values that fit.
-        2. The others, whose undeclared names the decoder ignores; they are read apart.
-        3. Those with a value that does not fit, without it; again while there is another one.
         """
         # 1.
         first = (self._closed or self._open).decode(values)
@@ -158,12 +158,12 @@ class RescuingDecoder:
             # 3.
             lines = _without_what_fails(decoded, lines, rejected)
             texts = pa.array([line.rest_text for line in lines], pa.binary())
-        # A line that is no row says nothing of columns.
+        # A rejected line adds no columns.
         found = all_merged(line.found for line in looked_at if line.position not in rejected)
         return Rescued(self._joined(pieces, rejected), found)
 
     def _read(self, values: pa.BinaryArray, positions: list[int], rejected: dict[int, str]) -> list[_Line]:
-        """The lines in two parts; what cannot be parted stays rejected."""
+        """Split the lines in two parts; a line that cannot be split stays rejected."""
         lines: list[_Line] = []
         for position, value in zip(
             positions, values.take(pa.array(positions, pa.int64())).to_pylist(), strict=True
@@ -182,7 +182,7 @@ class RescuingDecoder:
             except RecursionError:
                 rejected[position] = NOT_DECODABLE
             except ValueError:
-                # The closed decoder counts names before it asks for the grammar, and reads -NaN.
+                # The closed decoder counts names before it checks the grammar, and it reads -NaN.
                 if rejected.get(position, UNDECLARED).partition(":")[0] == UNDECLARED:
                     rejected[position] = MALFORMED_JSON
         return lines
@@ -210,7 +210,7 @@ def _piece(decoded: Decoded, lines: list[_Line], file_of: FileOf) -> _Piece:
 
 
 def _without_what_fails(decoded: Decoded, lines: list[_Line], rejected: dict[int, str]) -> list[_Line]:
-    """The lines that were refused because of a value, without it; the others are rejected."""
+    """Return the lines without the value that was refused; reject lines that cannot be repaired."""
     again = []
     for place, reason in zip(decoded.rejected.to_pylist(), decoded.reasons, strict=True):
         line = lines[place]
@@ -222,7 +222,7 @@ def _without_what_fails(decoded: Decoded, lines: list[_Line], rejected: dict[int
 
 
 def _parted(value: Any, node: Node) -> tuple[Any, Any]:
-    """What the columns have names for, and the rest of it; None if there is no rest."""
+    """Return the part with known names, and the rest; None if there is no rest."""
     if isinstance(value, list) and "items" in node:
         parts = [_parted(item, node["items"]) for item in value]
         return [part for part, _ in parts], value if any(rest is not None for _, rest in parts) else None

@@ -1,7 +1,7 @@
-"""What a new payload schema changes for the records of the old one, and for the table they are in. Pure.
+"""Compare a new payload schema with the old one: the effect on old records and on their table. Pure.
 
-Compatible means: every record that was good still is, and a table with `schema_evolution: add_columns` takes
-the rows.
+Compatible means that every good record stays good, and that a table with `schema_evolution: add_columns`
+accepts the rows.
 """
 
 from __future__ import annotations
@@ -27,10 +27,10 @@ class SchemaChange:
     """One difference.
 
     Args:
-        path: Of the field, as people write it; empty for the whole record.
-        change: A stable word, e.g. `column_added`.
-        compatible: Whether old records and tables go on.
-        reason: What it does to them.
+        path: Readable path of the field; empty for the whole record.
+        change: A stable code such as `column_added`.
+        compatible: True if old records and tables stay valid.
+        reason: Effect of the change.
     """
 
     path: str
@@ -54,7 +54,7 @@ def avro_schema_changes(old: AvroSchema, new: AvroSchema) -> list[SchemaChange]:
 
 
 def protobuf_schema_changes(old: ProtobufSchema, new: ProtobufSchema) -> list[SchemaChange]:
-    """Compare two Protobuf messages, by what their bytes mean and by the columns."""
+    """Compare two Protobuf messages, by the meaning of their bytes and by the columns."""
     unreadable = protobuf_resolution.resolution_problems(old.message, new.message)
     refused = protobuf_resolution.single_record_problems(old.message, new.message)
     return _of_records(_columns(old.columns, new.columns), unreadable, refused)
@@ -63,7 +63,7 @@ def protobuf_schema_changes(old: ProtobufSchema, new: ProtobufSchema) -> list[Sc
 def _of_records(
     columns: ColumnChanges, unreadable: Iterable[Problem], refused: Iterable[Problem]
 ) -> list[SchemaChange]:
-    """Changes of columns, and what old records cannot be read for, unless the columns say it already."""
+    """Return the changes of columns, and other reasons why old records cannot be read."""
     found = list(_of_columns(columns))
     told = {change.path for change in found if not change.compatible}
     for path, reason in unreadable:
@@ -89,7 +89,7 @@ def _of_columns(columns: ColumnChanges) -> Iterator[SchemaChange]:
 
 def _of_required(old: PayloadSchema, new: PayloadSchema, columns: ColumnChanges) -> Iterator[SchemaChange]:
     for path in sorted(set(new.required) - set(old.required)):
-        # Of an object that is itself new, the old records have none.
+        # If the object itself is new, the old records do not have it.
         if not _is_in(path_text(path[:-1]), columns.added):
             reason = "records without it were good, and are rejected"
             yield SchemaChange(path_text(path), "became_required", False, reason)
@@ -150,7 +150,7 @@ def _of_conditions(old: _Conditions, new: _Conditions, columns: ColumnChanges) -
 
 
 def _is_in(path: str, columns: tuple[str, ...]) -> bool:
-    """Whether a path is one of these, or inside of one."""
+    """Return True if a path is one of these columns, or inside of one."""
     return any(path == column or path.startswith((f"{column}.", f"{column}[]")) for column in columns)
 
 
@@ -173,6 +173,6 @@ _LOOSER: Mapping[str, Callable[[Any, Any], bool]] = {
 
 
 def _is_looser(keyword: str, before: object, after: object) -> bool:
-    """Whether all that was good certainly still is."""
+    """Return True if every good record certainly stays good."""
     looser = _LOOSER.get(keyword)
     return looser is not None and looser(before, after)

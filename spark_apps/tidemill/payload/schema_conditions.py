@@ -1,8 +1,8 @@
-"""Records against what their JSON Schema asks beyond types: `enum`, `pattern`, `minimum`, `if` and so on.
+"""Check records against the conditions of their JSON Schema: `enum`, `pattern`, `minimum`, `if` and so on.
 
-A validator (jsonschema-rs) judges each record by itself, after the decoder and only if the schema has such
-keywords. A property that is null counts as missing, as everywhere in a payload; of NaN and infinity, where
-the schema allows them, no condition speaks.
+A validator (jsonschema-rs) checks each record separately, after the decoder and only if the schema has such
+keywords. A null property counts as missing, as everywhere in a payload. If the schema allows NaN and
+infinity, conditions do not apply to them.
 """
 
 from __future__ import annotations
@@ -23,7 +23,7 @@ from tidemill.payload.json_schema import EACH_ITEM, PayloadSchema, path_text
 NOT_DECODABLE = "not_decodable"
 
 _KEYWORDS = ALL_CONDITIONS | {"additionalProperties", "format", "required", "type"}
-# In front of a null, or of a number that becomes one.
+# Before a null, or before a number that becomes null.
 _MAY_HOLD_NULL = re.compile(r"null|NaN|Inf")
 _DECODER = json.JSONDecoder(parse_constant=lambda _: None)
 
@@ -33,10 +33,10 @@ class Conditions:
     """The conditions of one schema.
 
     Args:
-        document: JSON text of the schema that the validator is given.
-        names: All property names that it declares.
-        columns: The columns that it speaks of, where it speaks of nothing but values of plain columns: then
-            those are asked, and no record is read a second time. None if only the whole record will do.
+        document: JSON text of the schema for the validator.
+        names: All declared property names.
+        columns: Columns with conditions, if all conditions are on values of plain columns; then only those
+            columns are checked, and no record is parsed a second time. None if the whole record is needed.
     """
 
     document: str
@@ -45,10 +45,10 @@ class Conditions:
 
     @classmethod
     def of(cls, schema: PayloadSchema) -> Conditions | None:
-        """None for a schema without.
+        """Return the conditions of a schema; None if it has none.
 
         Raises:
-            SpecError: TIDE-SPEC-070, if a keyword is used as JSON Schema does not know it.
+            SpecError: TIDE-SPEC-070, if a keyword has a value that JSON Schema does not know.
         """
         if not schema.conditions:
             return None
@@ -59,10 +59,10 @@ class Conditions:
         )
 
     def broken_records(self, rows: pa.RecordBatch, texts: pa.StringArray) -> dict[int, str]:
-        """Reasons of the JSON records that break a condition, by their place.
+        """Return the reasons of the JSON records that break a condition, by position.
 
         Args:
-            rows: As the parser gave them.
+            rows: Rows of the parser.
             texts: The JSON text of each.
         """
         if self.columns is not None:
@@ -70,14 +70,14 @@ class Conditions:
         return _found(self._of_text(text) for text in texts.to_pylist())
 
     def broken_rows(self, rows: pa.RecordBatch) -> dict[int, str]:
-        """The same for records that have nothing but plain columns."""
+        """Return the same for records with plain columns only."""
         return _found(self._of(_without_null(row)) for row in rows.to_pylist())
 
     def _of_text(self, text: str) -> str | None:
         try:
             record = _DECODER.decode(text)
         except (ValueError, RecursionError):
-            # `Inf`, thousands of digits, hundreds of lists: the decoder has its own way with them.
+            # `Inf`, thousands of digits, hundreds of lists: the decoder decides about them.
             return NOT_DECODABLE
         return self._of(_without_null(record) if _MAY_HOLD_NULL.search(text) else record)
 
@@ -88,7 +88,7 @@ class Conditions:
                 return None
             return self._reason(next(iter(validator.iter_errors(record))))
         except ValueError:
-            # A number or depth that the validator does not take.
+            # The validator does not accept a number or the depth.
             return NOT_DECODABLE
 
     def _reason(self, error: Any) -> str:
@@ -130,7 +130,7 @@ def _check(schema: PayloadSchema) -> None:
 
 @lru_cache(maxsize=64)
 def _validator(document: str) -> Any:
-    # Here, since most schemas need none; and kept, since a validator cannot be sent to a task.
+    # Created here, because most schemas need none; cached, because a validator cannot be sent to a task.
     import jsonschema_rs
 
     return jsonschema_rs.Draft202012Validator(

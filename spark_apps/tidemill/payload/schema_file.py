@@ -9,15 +9,15 @@ from typing import Any
 
 from tidemill.errors import SpecError
 
-# Files of one project, each read once however many pipelines share it.
+# Maximum number of cached files of one project; a file is read once even if several pipelines share it.
 _KEPT = 1024
 
 
 def read_schema_file(file: Path) -> Any:
-    """The document of a schema file; not to be changed.
+    """Return the document of a schema file; callers must not change it.
 
     Raises:
-        SpecError: TIDE-SPEC-028, if it is no JSON object.
+        SpecError: TIDE-SPEC-028, if it is not a JSON object.
     """
     document = _document(file, file.stat().st_mtime_ns)
     if not isinstance(document, dict):

@@ -21,7 +21,7 @@ _SCALARS: dict[str, Node] = {
     "timestamp": {"type": "string", "format": "date-time"},
     "date": {"type": "string", "format": "date"},
 }
-# A value of JSON has no size: these would need checks that a decoder of its values does not make.
+# JSON values have no size, so these types would need checks that the decoder does not make.
 _INSTEAD = {
     **dict.fromkeys(("int", "smallint", "tinyint"), "long"),
     "float": "double",
@@ -30,10 +30,10 @@ _INSTEAD = {
 
 
 def hints_of(files: FilesSource) -> Node:
-    """The columns that a files source hints at.
+    """Return the columns that a files source hints at.
 
     Raises:
-        SpecError: As `hinted_columns`; also TIDE-SPEC-034, if a field of the format cannot hold one.
+        SpecError: As `hinted_columns`; also TIDE-SPEC-034, if a field of the format cannot store one.
     """
     columns = hinted_columns(files.schema_hints)
     nested = [name for name, node in columns["properties"].items() if node["type"] in ("object", "array")]
@@ -43,15 +43,15 @@ def hints_of(files: FilesSource) -> Node:
 
 
 def hinted_columns(ddl: str | None) -> Node:
-    """The columns of a DDL text, as JSON Schema.
+    """Return the columns of a DDL text, as JSON Schema.
 
     Raises:
-        SpecError: TIDE-SPEC-034, if the text cannot be read or has a type that JSON has not; 020 to 024, if
-            one cannot be a column.
+        SpecError: TIDE-SPEC-034, if the text cannot be read or has a type that JSON lacks; 020 to 024, if one
+            cannot be a column.
     """
     properties = _hinted(ddl)
     columns: Node = {"type": "object", "properties": properties}
-    # Maps alone are checked once there are others.
+    # If there are only maps, they are checked later, when there are other columns.
     if any("additionalProperties" not in node for node in properties.values()):
         load_payload_schema(columns, "schema_hints")
     return columns

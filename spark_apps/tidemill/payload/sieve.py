@@ -1,4 +1,4 @@
-"""The records that are still good, each with its position in the input, and why the others fell out."""
+"""The records that are still good, with their positions in the input, and the reasons of dropped ones."""
 
 from __future__ import annotations
 
@@ -9,14 +9,14 @@ import pyarrow.compute as pc
 
 
 class Sieve:
-    """Records pass through checks that make some fall; the first reason a record falls for is its only one.
+    """Records that pass through checks; only the first reason of a dropped record counts.
+
+    `records` has the remaining records in input order (a step may replace them by another form of the same
+    records), and `positions` their positions in the input. Steps refer to remaining records by their offset
+    in `records`.
 
     Args:
         records: The input.
-
-    `records` holds the survivors in input order (a step may replace it by another form of the same
-    records) and `positions` their places in the input. Steps speak of survivors by their offset in
-    `records`.
     """
 
     def __init__(self, records: pa.Array) -> None:
@@ -25,7 +25,7 @@ class Sieve:
         self._fallen: dict[int, str] = {}
 
     def drop(self, reasons: Mapping[int, str]) -> pa.BooleanArray | None:
-        """Let the survivors at these offsets fall; return the mask of those that stay, None if all do."""
+        """Drop the records at these offsets; return the mask of those that stay, None if all do."""
         if not reasons:
             return None
         offsets = pa.array(reasons, pa.int64())
@@ -37,10 +37,10 @@ class Sieve:
         return stays
 
     def drop_where(self, mask: pa.BooleanArray, reason: str) -> None:
-        """Let the survivors fall for which `mask` is true."""
+        """Drop the records for which `mask` is true."""
         self.drop(dict.fromkeys(pc.indices_nonzero(mask).to_pylist(), reason))
 
     def fallen(self) -> tuple[list[int], list[str]]:
-        """Positions in the input, ascending, and the reason of each."""
+        """Return the positions in the input, ascending, and the reason of each."""
         positions = sorted(self._fallen)
         return positions, [self._fallen[position] for position in positions]

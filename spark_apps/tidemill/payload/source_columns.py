@@ -1,4 +1,4 @@
-"""Columns that a source gives beside its own: what the door needs to know, and no row keeps."""
+"""Columns that a source adds for the door; rows do not keep them."""
 
 from __future__ import annotations
 
@@ -7,12 +7,12 @@ from tidemill.names import CHANGE_FEED_COLUMNS, RESCUED_DATA
 # The batch's clock.
 BATCH_TIME = "tidemill_batch_time"
 
-# Of a files source: the URI under which a file arrived, and its modification time.
+# Columns of a files source: the URI under which a file arrived, and its modification time.
 FILE = "tidemill_file"
 FILE_TIME = "tidemill_file_time"
 
-# Of a files source: a range of a file, which a task reads. The location is a URI; of an archived file it is
-# not the one under which the file arrived.
+# Columns of a files source: a range of a file, which a task reads. The location is a URI; for an archived
+# file it differs from the URI under which the file arrived.
 RANGE_LOCATION = "tidemill_range_location"
 RANGE_START = "tidemill_range_start"
 RANGE_LENGTH = "tidemill_range_length"
@@ -22,5 +22,5 @@ HIDDEN_COLUMNS = frozenset(
     {BATCH_TIME, FILE, FILE_TIME, RANGE_LOCATION, RANGE_START, RANGE_LENGTH, RANGE_SIZE}
 )
 
-# Names, in lower case, that Tidemill, Spark or Delta give a meaning of their own.
+# Lower-case names that have a special meaning for Tidemill, Spark or Delta.
 RESERVED_NAMES = HIDDEN_COLUMNS | {RESCUED_DATA, "_file_path", "_metadata", *CHANGE_FEED_COLUMNS}

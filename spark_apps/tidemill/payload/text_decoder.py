@@ -1,4 +1,4 @@
-"""Records that are texts. Rejected: `null_value`, too long (`oversized`), not UTF-8 (`invalid_utf8`)."""
+"""Decode text records. Rejected: `null_value`, too long (`oversized`), not UTF-8 (`invalid_utf8`)."""
 
 from __future__ import annotations
 
@@ -24,7 +24,7 @@ class TextDecoder:
         self.columns = columns
 
     def decode(self, values: pa.BinaryArray | pa.LargeBinaryArray) -> Decoded:
-        """Decode every record or say why not; never raises because of a record."""
+        """Decode every record or give a reason; never raises because of a record."""
         return decode_in_pieces(values, self._sift)
 
     def _sift(self, values: pa.Array) -> tuple[pa.RecordBatch, Sieve]:

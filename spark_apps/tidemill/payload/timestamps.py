@@ -1,10 +1,10 @@
-"""Texts become instants: `date-time` of RFC 3339, in microseconds UTC, a whole column at a time.
+"""Parse texts to instants: `date-time` of RFC 3339, in microseconds UTC, a whole column at a time.
 
-Beyond RFC 3339 this is accepted: a blank instead of `T`, lower-case `t` and `z`, an offset without colon
-(`+0530`) or without minutes (`+05`), and no offset at all, which is taken as UTC; `without_offset` tells
-where, for a schema that forbids it. Digits below the microsecond are cut off, never rounded. Not an instant:
-dates without a time, times without seconds, leap seconds, days that the calendar does not have, and instants
-outside the years 0001 to 9999 (which Spark and Python cannot hold).
+Some texts beyond RFC 3339 are accepted: a blank instead of `T`, lower-case `t` and `z`, an offset without
+colon (`+0530`) or without minutes (`+05`), and no offset at all, which means UTC. `without_offset` finds the
+last case, for a schema that forbids it. Digits below the microsecond are cut off, never rounded. The
+following are not instants: dates without a time, times without seconds, leap seconds, days that are not in
+the calendar, and instants outside the years 0001 to 9999 (which Spark and Python cannot store).
 """
 
 from __future__ import annotations
@@ -17,7 +17,7 @@ import pyarrow.compute as pc
 
 INSTANT = pa.timestamp("us", tz="UTC")
 
-# A time of day at a day, in no time zone.
+# A date and time without a time zone.
 LOCAL_TIME = pa.timestamp("us")
 
 _DAY_SHAPE = r"^\d{4}-\d{2}-\d{2}$"
@@ -31,7 +31,7 @@ _SHAPE = (
 _ENDS_WITH_OFFSET = r"[+-]\d{2}(?::?\d{2})?$"
 _HAS_OFFSET = rf"(?:[Zz]|{_ENDS_WITH_OFFSET[:-1]})$"
 
-# Length of "2026-01-01T00:00:00Z". Arrow also reads times without seconds; they are all shorter.
+# Length of "2026-01-01T00:00:00Z". Arrow also reads times without seconds, which are all shorter.
 _SHORTEST = 20
 
 # 0001-01-01T00:00:00Z and 9999-12-31T23:59:59.999999Z in microseconds since 1970.
@@ -60,7 +60,7 @@ def read_days(texts: pa.StringArray) -> pa.Date32Array:
 
 
 def without_offset(texts: pa.StringArray) -> pa.BooleanArray | None:
-    """Where a text has no offset; None if all have one. Texts that are no instants may be either."""
+    """Return true for texts without an offset; None if all have one. Non-instants may be either."""
     if pc.all(pc.ends_with(texts, "Z")).as_py() is not False:
         return None
     lacking = pc.invert(pc.match_substring_regex(texts, _HAS_OFFSET))
@@ -69,13 +69,13 @@ def without_offset(texts: pa.StringArray) -> pa.BooleanArray | None:
 
 @functools.cache
 def _bounds() -> tuple[pa.TimestampScalar, pa.TimestampScalar]:
-    # Not made at import: the first value that pyarrow converts imports pandas, which `tidemill validate`
-    # should not wait for.
+    # Not created at import, because the first value that pyarrow converts imports pandas, which would slow
+    # down `tidemill validate`.
     return pa.scalar(FIRST, INSTANT), pa.scalar(LAST, INSTANT)
 
 
 def _read_uniform(texts: pa.StringArray) -> pa.TimestampArray | None:
-    """The usual column in one cast: all texts end in Z. What passes here passes `_read_mixed` alike."""
+    """Parse the usual column in one cast: all texts end in Z. `_read_mixed` gives the same result."""
     if pc.min(pc.binary_length(texts)).as_py() < _SHORTEST or not pc.all(pc.ends_with(texts, "Z")).as_py():
         return None
     try:
@@ -95,7 +95,7 @@ def _read_mixed(texts: pa.StringArray) -> pa.TimestampArray:
 
 
 def _on_calendar(texts: pa.StringArray) -> pa.BooleanArray:
-    """Whether the first ten characters are a day that exists; a column has few distinct days."""
+    """Return true if the first ten characters are an existing day; a column has few distinct days."""
     days = pc.utf8_slice_codeunits(texts, 0, 10)
     existing = [day for day in pc.unique(days).to_pylist() if day is not None and _exists(day)]
     return pc.is_in(days, value_set=pa.array(existing, pa.string()))

@@ -1,4 +1,4 @@
-"""Rows of sources that have columns: tables, generators, and topics whose records stay bytes.
+"""Rows of sources with typed columns: tables, generators, and topics whose records stay bytes.
 
 They pass the same door as decoded records.
 """
@@ -26,13 +26,13 @@ from tidemill.storage.row_values import row_values
 def typed_rows(
     pipeline: Pipeline, records: StructType, quarantine: Quarantine, late_rows: LateRows | None = None
 ) -> Decoding:
-    """Return how the rows of a source pass the door.
+    """Return the function that passes the rows of a source through the door.
 
     Args:
         pipeline: The pipeline.
-        records: Columns of the source, with those that no row keeps.
-        quarantine: Takes rejected rows.
-        late_rows: Sets late rows aside; None where they go on.
+        records: Columns of the source, including those that rows do not keep.
+        quarantine: Quarantine for rejected rows.
+        late_rows: Sets late rows aside; None to pass them on.
     """
     kept = StructType([field for field in records if field.name not in HIDDEN_COLUMNS])
     columns = to_arrow_schema(kept, timezone="UTC")
@@ -52,7 +52,7 @@ def typed_rows(
 
 
 def undecoded(records: StructType) -> Decoding:
-    """Return how rows of which none is set aside keep their columns, and no others."""
+    """Return the function that only selects the columns, for rows that are never set aside."""
     columns = to_arrow_schema(records, timezone="UTC")
 
     def select(batches: Iterator[pa.RecordBatch]) -> Iterator[pa.RecordBatch]:
@@ -63,7 +63,7 @@ def undecoded(records: StructType) -> Decoding:
 
 
 def rows_as_records(rows: pa.RecordBatch, places: pa.Array) -> Mapping[str, pa.Array]:
-    """Return quarantine columns of rows without a record: the row as JSON."""
+    """Return the quarantine columns of rows without a record: the row as JSON."""
     taken = row_values(rows.take(places))
     values = [json.dumps(row, default=str, ensure_ascii=False).encode() for row in taken]
     return {"value": pa.array(values, pa.binary())}

@@ -1,4 +1,4 @@
-"""Rows without an event time, counted as they are read: Spark's windows drop them, and no metric counts them.
+"""Count rows without an event time as they are read: Spark's windows drop them, and no metric counts them.
 
 Spark puts `isnotnull(time)` below each window of event time (TimeWindowing), so these rows never reach the
 operator that counts late ones.
@@ -13,7 +13,7 @@ import pyarrow as pa
 import pyarrow.compute as pc
 from pyspark import Accumulator, AccumulatorParam, SparkContext, TaskContext
 
-# Stream and place of rows: their partition and offsets in a topic, else the task that read them.
+# Stream and position of rows: their partition and offsets in a topic, or else the task that read them.
 Key = tuple[str, ...]
 
 _PLACE = ("kafka_topic", "kafka_partition", "kafka_offset")
@@ -33,8 +33,7 @@ class _Union(AccumulatorParam[dict[Key, int]]):
 class UntimedRows:
     """Both ends of the count: tasks add, the driver takes.
 
-    A task that is repeated, and a topic that a transform uses twice, give the same keys, so that each row
-    counts once.
+    A repeated task, and a topic that a transform uses twice, give the same keys, so each row counts once.
 
     Args:
         counted: Carries the counts from the tasks to the driver.
@@ -50,7 +49,7 @@ class UntimedRows:
         return UntimedRows(context.accumulator({}, _Union()))
 
     def pass_on(self, batches: Iterator[pa.RecordBatch], column: str) -> Iterator[pa.RecordBatch]:
-        """In a task: pass all rows on, and count those whose event time is null."""
+        """Pass all rows on, and count those whose event time is null. Runs in a task."""
         found: dict[Key, int] = {}
         for batch in batches:
             if batch.column(column).null_count:
@@ -60,12 +59,12 @@ class UntimedRows:
             self.counted.add(found)
 
     def forget(self) -> None:
-        """On the driver: begin to count again."""
+        """Begin to count again. Runs on the driver."""
         self.counted.value = {}
 
     @property
     def rows(self) -> int:
-        """On the driver: number of rows since the last `forget`."""
+        """Return the number of rows since the last `forget`. Runs on the driver."""
         return sum(self.counted.value.values())
 
 
@@ -75,7 +74,7 @@ def _add(found: dict[Key, int], rows: pa.RecordBatch, stream: str) -> None:
 
 
 def _counts(rows: pa.RecordBatch) -> Mapping[Key, int]:
-    """Return the number of rows by their place."""
+    """Return the number of rows by position."""
     if not set(_PLACE) <= set(rows.schema.names):
         task = TaskContext.get()
         return {("task", str(task.partitionId() if task else 0)): rows.num_rows}

@@ -1,8 +1,8 @@
 """Integers that JSON spells with a fraction or an exponent.
 
-JSON Schema takes `1.0` and `1e3` for integers, because their value is one. `pyarrow.json` reads only digits
-as an integer. Digits alone mean the same number wherever it is, for a double or a decimal too, so the type of
-its column does not matter here.
+JSON Schema accepts `1.0` and `1e3` as integers, because their value is an integer. `pyarrow.json` reads only
+digits as an integer. Digits alone mean the same number for every type, including doubles and decimals, so the
+type of the column does not matter here.
 """
 
 from __future__ import annotations
@@ -10,7 +10,7 @@ from __future__ import annotations
 import re
 
 _OTHERWISE_SPELLED = re.compile(r"[0-9][.eE]")
-# A string, or the rest of a text that ends within one, or a number that stands alone.
+# A string, or the rest of a text that ends within one, or a separate number.
 _STRING_OR_NUMBER = re.compile(
     r'"(?:[^"\\]++|\\.)*+"?'
     r"|(?<![\w.+-])(-?)(0|[1-9][0-9]*+)(?:\.([0-9]++))?(?:[eE]([+-]?[0-9]++))?(?![\w.+-])",
@@ -19,7 +19,7 @@ _STRING_OR_NUMBER = re.compile(
 
 # Digits of int64's longest number.
 _LONGEST = 19
-# Digits of an exponent that a text of at most 64 MiB can balance with zeros.
+# Maximum number of digits of an exponent that a text of at most 64 MiB can balance with zeros.
 _LONGEST_EXPONENT = 9
 
 
@@ -49,7 +49,7 @@ def _whole(found: re.Match[str]) -> str | None:
 
 
 def _digits(whole: str, fraction: str, exponent: str) -> str | None:
-    """Return the digits of an integer without leading zeros; None if it is none, or too long."""
+    """Return the digits of an integer without leading zeros; None if it is not an integer, or too long."""
     if len(exponent.lstrip("+-0")) > _LONGEST_EXPONENT:
         return None
     digits = (whole + fraction).rstrip("0")

@@ -1,4 +1,4 @@
-"""With which schema each framed record was written: named in the declaration, or told by a registry."""
+"""Find the schema with which each framed record was written: in the declaration, or in a registry."""
 
 from __future__ import annotations
 
@@ -19,14 +19,14 @@ class Writers(Protocol[S_co]):
     """Schemas by number."""
 
     def find(self, number: int) -> S_co | str:
-        """The schema, or the reason why records with the number are invalid."""
+        """Return the schema, or the reason why records with the number are invalid."""
 
 
 class NamedWriters(Generic[S]):
-    """Those that the declaration names.
+    """Schemas that the declaration names.
 
     Args:
-        schemas: By number.
+        schemas: Schemas by number.
         check: Raises if one cannot be read as the pipeline's.
     """
 
@@ -36,16 +36,16 @@ class NamedWriters(Generic[S]):
         self._schemas = dict(schemas)
 
     def find(self, number: int) -> S | str:
-        """The schema, or `unknown_schema_id`."""
+        """Return the schema, or `unknown_schema_id`."""
         return self._schemas.get(number, f"{UNKNOWN_SCHEMA_ID}:{number}")
 
 
 class RegisteredWriters(Generic[S]):
-    """Those that a registry tells, as their records come.
+    """Schemas from a registry, requested when their records arrive.
 
     Args:
-        find: Content of a schema by its number; None for an unknown one.
-        load: Makes a schema of it, by its number, and checks that it fits.
+        find: Returns the content of a schema by its number; None for an unknown one.
+        load: Parses the content of a numbered schema, and checks that it fits.
     """
 
     def __init__(self, find: Callable[[int], bytes | None], load: Callable[[bytes, int], S]) -> None:
@@ -54,10 +54,11 @@ class RegisteredWriters(Generic[S]):
         self._found: dict[int, S | str] = {}
 
     def find(self, number: int) -> S | str:
-        """The schema, or why records with the number are invalid.
+        """Return the schema, or the reason why records with the number are invalid.
 
         Raises:
-            UnavailableError: If the registry does not answer: nothing is known of the records then.
+            UnavailableError: If the registry does not answer, because then nothing is known about the
+                records.
         """
         if number not in self._found:
             self._found[number] = self._look(number)
@@ -70,7 +71,7 @@ class RegisteredWriters(Generic[S]):
                 return f"{UNKNOWN_SCHEMA_ID}:{number}"
             return self._load(content, number)
         except SpecError as error:
-            # What is wrong with one writer's schema is told of its records; anything else stops the pipeline.
+            # A problem of one writer's schema rejects its records; any other problem stops the pipeline.
             if not error.error_id.startswith("TIDE-SPEC-"):
                 raise
             return f"{UNREADABLE_SCHEMA}:{number}"

@@ -1,1 +1,1 @@
-"""Batches -> tables and topics. All Delta writes of streams go through `table_writer`."""
+"""Write batches to tables, topics and other sinks. All Delta writes of streams go through `table_writer`."""

@@ -1,11 +1,11 @@
-"""Applying a batch of changes to a table: one MERGE, whose outcome does not depend on their order.
+"""Apply a batch of changes to a table with one MERGE whose result does not depend on the order of changes.
 
-scd1 keeps for each key the greatest change there ever was, so it does not matter which comes first. scd2
-keeps each change, and puts it between its neighbours: a row's interval ends where the next one's begins. So a
-late change ends the interval that it falls into, and its own ends where that one did.
+scd1 keeps the greatest change of each key, so the order does not matter. scd2 keeps every change and puts it
+between its neighbours: a row's interval ends where the next one begins. So a late change ends the interval
+that it falls into, and its own interval ends where that one ended.
 
-Changes that leave values unchanged, or empty the table, depend on other changes. Then the rows of the table
-are read first, and those that a batch touches are computed again from both.
+Changes that leave values unchanged, or that empty the table, depend on other changes. For them, the table's
+rows are read first, and the affected rows are computed again from both.
 """
 
 from __future__ import annotations
@@ -34,32 +34,32 @@ from tidemill.spec.change_feed import SET_AT
 from tidemill.spec.column_names import quoted
 from tidemill.spec.sinks import DeltaSink
 
-# Columns in addition to those of the table: whether a row is of the batch, where its interval ends, the last
-# truncation, all of them, whether the row is to be deleted, and values with the sequence that set them.
+# Helper columns: is the row from the batch, end of its interval, the last truncation, all truncations, is the
+# row to be deleted, and values with the sequence that set them.
 _IS_NEW, _END = f"{PASSING}is_new", f"{PASSING}end"
 _TRUNCATED, _TRUNCATIONS, _GONE = f"{PASSING}truncated", f"{PASSING}truncations", f"{PASSING}gone"
 _LAST = f"{PASSING}last_"
 
 
 def newest_changes(rows: DataFrame, sink: DeltaSink) -> DataFrame:
-    """The greatest change of each key in the batch, for an scd1 table."""
+    """Return the greatest change of each key in the batch, for an scd1 table."""
     return newest(rows, sink, sink.key)
 
 
 def merge_newer(merge: DeltaMergeBuilder, columns: list[str], sink: DeltaSink) -> DeltaMergeBuilder:
-    """The clauses of an scd1 table: take what is greater than the row that the table has."""
+    """Add the clauses of an scd1 table: take changes that are greater than the table's row."""
     new, old = ([F.col(f"{side}.{SEQUENCE}"), *tie_order(columns, sink, f"{side}.")] for side in "st")
     return merge.whenMatchedUpdateAll(_greater(new, old)).whenNotMatchedInsertAll()
 
 
 def merge_resolved(merge: DeltaMergeBuilder) -> DeltaMergeBuilder:
-    """The clauses of an scd1 table whose rows `resolved_changes` has computed."""
+    """Add the clauses of an scd1 table whose rows `resolved_changes` has computed."""
     gone = F.col(f"s.{_GONE}")
     return merge.whenMatchedDelete(gone).whenMatchedUpdateAll().whenNotMatchedInsertAll(~gone)
 
 
 def forget_deletes(merge: DeltaMergeBuilder, sink: DeltaSink) -> DeltaMergeBuilder:
-    """The clause of an scd1 table that forgets deletes of the declared age."""
+    """Add the clause of an scd1 table that forgets deletes of the declared age."""
     keep = None if sink.cdc is None else sink.cdc.forget_deletes_after
     if not isinstance(keep, timedelta):
         return merge
@@ -70,10 +70,10 @@ def forget_deletes(merge: DeltaMergeBuilder, sink: DeltaSink) -> DeltaMergeBuild
 def resolved_changes(rows: DataFrame, path: str, sink: DeltaSink) -> DataFrame:
     """Return the rows of an scd1 table that a batch adds, changes or deletes, as they are after it.
 
-    1. A column that a change leaves unchanged has the value of the greatest change that set it.
+    1. A column that a change leaves unchanged gets the value of the greatest change that set it.
     2. The greatest change of a key is its row.
-    3. What is not after the last truncation is over: a row is deleted, a value is null. The truncation itself
-       is the row without a key.
+    3. Everything up to the last truncation is removed: a row is deleted, a value becomes null. The truncation
+       itself is the row without a key.
     """
     both = _with_held(rows, path, sink)
     # 1.
@@ -99,9 +99,9 @@ def resolved_changes(rows: DataFrame, path: str, sink: DeltaSink) -> DataFrame:
 def changed_history(rows: DataFrame, path: str, sink: DeltaSink) -> DataFrame:
     """Return rows of an scd2 table that a batch adds or changes; one for each key and sequence.
 
-    1. Of several changes with one key and sequence one stays; of two equal ones the table's own.
+    1. Of several changes with the same key and sequence, one stays; of two equal ones, the table's own stays.
     2. An interval ends where the next change of the key begins, or the next truncation.
-    3. A column that a change leaves unchanged has the value of the last change before that set it, unless a
+    3. A column that a change leaves unchanged gets the value of the last earlier change that set it, unless a
        truncation is between the two.
     """
     both = _with_held(rows, path, sink)
@@ -131,7 +131,7 @@ def changed_history(rows: DataFrame, path: str, sink: DeltaSink) -> DataFrame:
 
 
 def _with_held(rows: DataFrame, path: str, sink: DeltaSink) -> DataFrame:
-    """Return the rows of a batch and those of the table that they may change, or be changed by."""
+    """Return the rows of a batch, and the table's rows that they affect or that affect them."""
     table = rows.sparkSession.read.format("delta").load(path)
     held = table.alias("t").join(rows.alias("s"), _same(sink.key), "left_semi")
     if sink.cdc is not None and sink.cdc.truncate is not None:
@@ -142,12 +142,12 @@ def _with_held(rows: DataFrame, path: str, sink: DeltaSink) -> DataFrame:
 
 
 def _with_values(columns: list[str], names: list[str], is_over: list[Column]) -> dict[str, Column]:
-    """Return the columns of a table by name; those that changes leave unchanged have their last values.
+    """Return the columns of a table by name; columns that changes leave unchanged have their last values.
 
     Args:
         columns: Columns of the table.
-        names: Those that changes may leave unchanged.
-        is_over: Of each of these, true where a truncation came after the value.
+        names: Columns that changes may leave unchanged.
+        is_over: For each of `names`, true if a truncation came after the value.
     """
     values: dict[str, Column] = {}
     set_at = []
@@ -161,7 +161,7 @@ def _with_values(columns: list[str], names: list[str], is_over: list[Column]) ->
 
 
 def _differ(values: dict[str, Column], names: list[str]) -> Column:
-    """True of a row whose values that changes leave unchanged are not those that it has."""
+    """Return true for a row whose unchanged columns differ from its computed values."""
     if not names:
         return F.lit(False)
     kept = [*names, SET_AT]
@@ -178,18 +178,18 @@ def _with_truncations(events: DataFrame, both: DataFrame, sink: DeltaSink) -> Da
 
 
 def _is_set(name: str) -> Column:
-    """True of a change that sets the value of a column that others leave unchanged."""
+    """Return true for a change that sets a column which other changes leave unchanged."""
     return F.col(SET_AT)[name].eqNullSafe(F.col(VALID_FROM))
 
 
 def _is_between(set_at: Column, start: Column) -> Column:
-    """True if the table was emptied after a value was set, and not after its row began."""
+    """Return true if the table was emptied after a value was set, and not after its row began."""
     found = F.exists(_TRUNCATIONS, lambda at: (at >= set_at) & (at <= start))
     return _is_true((set_at < start) & found)
 
 
 def _is_truncation(sink: DeltaSink) -> Column:
-    """True of the row that a truncation is: a delete without a key."""
+    """Return true for a truncation row: a delete without a key."""
     keys = (F.col(quoted(name)).isNull() for name in sink.key)
     return reduce(and_, keys) & F.col(DELETED_AT).isNotNull()
 
@@ -207,7 +207,7 @@ def _same(key: list[str]) -> Column:
 
 
 def _greater(new: list[Column], old: list[Column]) -> Column:
-    """Whether the first values that differ are greater; later ones are looked at only for a tie."""
+    """Return true if the first differing value is greater; later values only break a tie."""
     greater = F.lit(False)
     for a, b in reversed(list(zip(new, old, strict=True))):
         greater = (a > b) | ((a == b) & greater)

@@ -1,7 +1,7 @@
 """The arrow writer: tasks write Parquet through Arrow, the driver commits with delta-rs.
 
-For plain appends. Three to four times faster a batch than Spark's own writer, because Delta's Spark
-writer rebuilds the table's state to look up the transaction version.
+It is for plain appends. A batch is three to four times faster than with Spark's own writer, because Delta's
+Spark writer rebuilds the table's state to look up the transaction version.
 """
 
 from __future__ import annotations
@@ -29,19 +29,19 @@ class ArrowWriter:
     """Appends each batch once, in two steps.
 
     1. Staging: tasks write data files, which belong to no version yet.
-    2. Commit: files, transaction version, ledger entry at once. After a crash before this step, step 1 is
-       repeated under new file names; what the first attempt left is for VACUUM.
+    2. Commit: files, transaction version and ledger entry at once. After a crash before this step, step 1 is
+       repeated under new file names, and a VACUUM removes the files of the first attempt.
 
-    A batch that adds columns to the table is committed by Spark, which writes the rows of those files once
-    more: delta-rs cannot add columns, data files and a transaction version in one commit.
+    A batch that adds columns to the table is committed by Spark, which writes the rows of those files again,
+    because delta-rs cannot add columns, data files and a transaction version in one commit.
 
     Args:
         log: The table's log.
         arrow_schema: Columns of the table.
         sink: The declaration.
-        before: Stage that makes rows of `arrow_schema` out of the frame's batches, run in the same pass
-            as the writing; None if the frame has those columns already.
-        step_done: Told of each step.
+        before: Stage that converts the frame's batches to `arrow_schema`, in the same pass as the writing;
+            None if the frame already has those columns.
+        step_done: Called after each step.
     """
 
     log: TableLog
@@ -52,21 +52,21 @@ class ArrowWriter:
 
     @property
     def passes(self) -> int:
-        """Staging reads the rows."""
+        """Return 1, because only staging reads the rows."""
         return 1
 
     @property
     def reads_when_staging(self) -> bool:
-        """Files are written before the commit."""
+        """Return True, because files are written before the commit."""
         return True
 
     def check(self) -> None:
-        """Refuse other columns."""
+        """Raise an error if the table has other columns."""
         self.log.refresh()
         self.log.check_appendable(self.arrow_schema, self.sink.adds_columns)
 
     def stage(self, frame: DataFrame) -> Staged:
-        """Write the data files; makes the table, refuses other columns."""
+        """Create the table, check its columns, and write the data files."""
         self.log.create(self.arrow_schema)
         lacking = self.log.check_appendable(self.arrow_schema, self.sink.adds_columns)
         parts = write_parts(frame, self.log.path, self.arrow_schema, self.before)

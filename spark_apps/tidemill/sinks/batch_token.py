@@ -1,4 +1,4 @@
-"""What names a batch to code that writes it elsewhere, so that it can be written once there, too."""
+"""The identity of a batch for user code, which can use it to write each batch once in another system."""
 
 from __future__ import annotations
 
@@ -9,21 +9,22 @@ from typing import Any
 
 from tidemill.sinks.batch_commit import BatchCommit
 
-# Table in the database that is written to: the newest batch that is in it, for each stream.
+# Table in the target database with the newest committed batch of each stream.
 MARKER_TABLE = "tidemill_batches"
 MARKER_COLUMNS = "(stream varchar(400) PRIMARY KEY, batch_id bigint NOT NULL)"
 
 
 @dataclass(frozen=True)
 class BatchToken:
-    """The identity of a batch: the same whenever the batch is repeated, and never that of other rows.
+    """The identity of a batch: the same for each repetition, and never the same for other rows.
 
     Args:
-        pipeline: Whose batch.
-        generation: Of its checkpoint; a rewind, reset or restore makes another one.
+        pipeline: Name of the pipeline.
+        generation: Generation of its checkpoint; a rewind, reset or restore makes another one.
         checkpoint: Id of the checkpoint's query.
-        batch_id: Number of the batch in that checkpoint; they come in order, and the newest may come again.
-        stream: All but the number, and the sink, as one text.
+        batch_id: Number of the batch in that checkpoint; batches come in order, and the newest may be
+            repeated.
+        stream: Text of everything except the number, including the sink.
     """
 
     pipeline: str
@@ -34,29 +35,29 @@ class BatchToken:
 
     @classmethod
     def of(cls, commit: BatchCommit) -> BatchToken:
-        """The token of one output's part of a batch."""
+        """Return the token of one output's part of a batch."""
         entry = commit.entry
         checkpoint = entry.query_id or ""
-        # With the checkpoint's own id: a checkpoint that was begun anew counts its batches from zero.
+        # Include the checkpoint's own id, because a new checkpoint counts its batches from zero again.
         stream = f"{commit.app_id}:{checkpoint}"
         return cls(entry.pipeline, entry.generation or "", checkpoint, commit.batch_id, stream)
 
     @contextmanager
     def once(self, connection: Any, marks: str | None = None) -> Iterator[bool]:
-        """One transaction that holds the rows of the batch and the mark that they are there.
+        """Open one transaction for the rows of the batch and for the mark that they are written.
 
-        1. Mark the batch as done, which waits for a transaction of another driver that does the same.
-        2. The caller writes the rows, if it is told that they are not there yet.
+        1. Mark the batch as done. This waits for another driver's transaction that marks it.
+        2. The caller writes the rows if the result is True.
         3. Commit both, or neither.
 
         Args:
-            connection: To a database by PEP 249 (psycopg2, sqlite3, …), without autocommit, that nobody
-                else uses meanwhile. It is committed or rolled back, not closed.
-            marks: Table of the marks, as SQL writes it, that exists; by default `tidemill_batches`, which is
-                made.
+            connection: Exclusive PEP 249 connection to a database (psycopg2, sqlite3, …), without autocommit.
+                It is committed or rolled back, but not closed.
+            marks: Existing table of the marks, as written in SQL; by default `tidemill_batches`, which is
+                created.
 
         Yields:
-            Whether the rows are to be written: False if an earlier attempt committed them.
+            True if the rows are to be written, False if an earlier attempt has committed them.
 
         Raises:
             ValueError: If the connection commits each statement by itself.
@@ -75,7 +76,7 @@ class BatchToken:
         connection.commit()
 
     def _mark(self, connection: Any, marks: str | None) -> bool:
-        # As literals, since drivers differ in how they write parameters. All parts are names of ours.
+        # Literals, because drivers differ in how they write parameters. All parts are Tidemill's own names.
         stream = "'" + self.stream.replace("'", "''") + "'"
         table = marks or MARKER_TABLE
         cursor = connection.cursor()

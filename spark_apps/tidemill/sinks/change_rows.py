@@ -1,13 +1,13 @@
-"""Changes of a feed as rows of the table that they are applied to.
+"""Convert changes of a feed to rows of their table.
 
-| table | a row stands for | columns beside the kept ones |
+| table | meaning of a row | columns in addition to the kept ones |
 |---|---|---|
 | scd1 | the newest change of its key | `_sequence`, `_deleted_at` |
 | scd2 | one change | `valid_from`, `valid_to` (null of the newest), `is_current`, `_deleted_at` |
 
-A delete is a row, too: it holds the key, and nulls. Without it an older change that comes later would bring
-back what was deleted. In scd1 readers leave out rows with `_deleted_at`; in scd2 the interval of a delete is
-empty, so that no moment lies in it. A truncation is a delete without a key. With `unchanged` both tables have
+A delete is also a row: it has the key, and nulls. Without it, an older change that arrives later would
+restore the deleted row. Readers of scd1 leave out rows with `_deleted_at`. In scd2 the interval of a delete
+is empty, so no time falls into it. A truncation is a delete without a key. With `unchanged`, both tables have
 the column `_set_at`, a struct with the sequence of the change that set the value of each such column.
 """
 
@@ -31,11 +31,11 @@ VALID_FROM, VALID_TO, IS_CURRENT, _ = OWN_COLUMNS["scd2"]
 
 _CHANGE_TYPE, _COMMIT_VERSION, _ = CHANGE_FEED_COLUMNS
 
-# Columns that no table keeps begin so.
+# Prefix of temporary columns, which no table keeps.
 PASSING = "_tidemill_"
 _PLACE = f"{PASSING}place"
 
-# Micros, as tables keep them: Spark's default for JSON ends at millis.
+# Microseconds, as tables keep them; Spark's default for JSON has milliseconds.
 JSON_OPTIONS = {
     "ignoreNullFields": "false",
     "timestampFormat": "yyyy-MM-dd'T'HH:mm:ss.SSSSSSXXX",
@@ -44,12 +44,12 @@ JSON_OPTIONS = {
 
 
 def table_schema(changes: pa.Schema, sink: DeltaSink) -> pa.Schema:
-    """Columns of the table.
+    """Return the columns of the table.
 
     Raises:
-        SpecError: TIDE-CDC-001, if the changes lack a column that the declaration names, or hold one that
-            the table needs itself; TIDE-CDC-002, if the sequence's type has no order; TIDE-CDC-004, if
-            columns have the names of Delta's own change feed; TIDE-CDC-006, if `unchanged` names no column.
+        SpecError: TIDE-CDC-001, if the changes lack a declared column, or have a column that the table needs
+            itself; TIDE-CDC-002, if the sequence's type has no order; TIDE-CDC-004, if columns have the names
+            of Delta's own change feed; TIDE-CDC-006, if `unchanged` names no column.
     """
     feed = sink.cdc
     dropped = [] if feed is None else feed.except_columns
@@ -79,8 +79,8 @@ def table_schema(changes: pa.Schema, sink: DeltaSink) -> pa.Schema:
 def change_rows(changes: DataFrame, sink: DeltaSink) -> DataFrame:
     """Return each change as a row of the table.
 
-    Not known yet are `valid_to` of a change that deletes nothing, and the value of a column that a change
-    leaves `unchanged`: it is null, and so is its sequence in `_set_at`.
+    Not known yet are the `valid_to` of a change that deletes nothing, and the value of a column that a change
+    leaves `unchanged`. Such a value is null, and so is its sequence in `_set_at`.
     """
     feed = sink.cdc
     if feed is None:
@@ -111,14 +111,14 @@ def change_rows(changes: DataFrame, sink: DeltaSink) -> DataFrame:
 
 
 def without_preimages(changes: DataFrame) -> DataFrame:
-    """Return changes without what an update began with, which a change feed of Delta's has as well."""
+    """Return changes without the old rows of updates, which Delta's change feed also has."""
     if not _names(changes.columns, _CHANGE_TYPE):
         return changes
     return changes.where(~F.col(_CHANGE_TYPE).eqNullSafe("update_preimage"))
 
 
 def check_changes(changes: DataFrame, path: str, sink: DeltaSink) -> None:
-    """Refuse changes that have no place in the order, or no key; reads all of them.
+    """Raise an error for changes without a sequence or without a key. Reads all of them.
 
     Raises:
         DataError: TIDE-CDC-003, TIDE-SINK-022.
@@ -145,7 +145,7 @@ def check_changes(changes: DataFrame, path: str, sink: DeltaSink) -> None:
 
 
 def newest(rows: DataFrame, sink: DeltaSink, by: list[str], *last: Column) -> DataFrame:
-    """One row for each value of `by`: of the greatest sequence, and of several such as `tie_order` says."""
+    """Return one row for each value of `by`: the greatest sequence, with ties decided by `tie_order`."""
     place = Window.partitionBy(*map(quoted, by)).orderBy(
         F.desc(_sequences(sink)[0]), *(F.desc(column) for column in tie_order(rows.columns, sink)), *last
     )
@@ -153,15 +153,16 @@ def newest(rows: DataFrame, sink: DeltaSink, by: list[str], *last: Column) -> Da
 
 
 def tie_order(columns: list[str], sink: DeltaSink, of: str = "") -> list[Column]:
-    """What decides between two changes of one key with the same sequence, the greater one wins.
+    """Return the columns that decide between changes with the same key and sequence; the greater one wins.
 
-    Whichever comes first, so only by what the table keeps: a delete, then the columns as JSON. But of a
-    commit of Delta's that deletes and inserts a row, the row is there after it; a batch may read half of it.
+    The decision must not depend on arrival, so it uses only columns that the table keeps: a delete wins, then
+    the columns as JSON. But if a Delta commit deletes and inserts the same row, the row exists after it, and
+    a batch may read only half of such a commit.
     """
     deleted_at = F.col(f"{of}{DELETED_AT}")
     by_commit = sink.cdc is not None and _names([_COMMIT_VERSION], sink.cdc.sequence_by)
     added = own_columns(sink)
-    # What these hold depends on which changes of the key have come.
+    # The values of these columns depend on which changes of the key have arrived.
     kept_back = set() if sink.cdc is None else unchanged_columns(columns, sink).keys()
     names = (
         name
@@ -179,7 +180,7 @@ def unchanged_columns(columns: list[str], sink: DeltaSink) -> dict[str, str]:
     """Return the condition under which a column keeps its value, by the column as the changes name it.
 
     Raises:
-        SpecError: TIDE-CDC-006, if the one condition does not name exactly one column.
+        SpecError: TIDE-CDC-006, if a single condition does not name exactly one column.
     """
     feed = sink.cdc
     if feed is None:
@@ -206,12 +207,12 @@ def own_columns(sink: DeltaSink) -> tuple[str, ...]:
 
 
 def _holds(condition: str | None) -> Column:
-    """True where a condition holds; null counts as false."""
+    """Return true if a condition is true; null counts as false."""
     return F.lit(False) if condition is None else F.coalesce(F.expr(condition), F.lit(False))
 
 
 def _sequences(sink: DeltaSink) -> list[str]:
-    """Columns of the sequence's type."""
+    """Return the columns of the sequence's type."""
     return [SEQUENCE] if sink.mode == "scd1" else [VALID_FROM, VALID_TO]
 
 
@@ -249,5 +250,5 @@ def _is_ordered(type_: pa.DataType) -> bool:
 
 
 def _names(names: Iterable[str], name: str) -> bool:
-    """True if a name is among others."""
+    """Return True if a name is among others."""
     return column_named(name, names) is not None

@@ -1,8 +1,8 @@
-"""The file of one commit in a Delta log: written and read by its name, without listing the log.
+"""The file of one commit in a Delta log, written and read by name without listing the log.
 
-Listing takes the longer, the more commits there are: delta-rs lists twice for a commit. What a batch adds
-needs neither: `NNN.json` with the next number is created unless it exists, on every store for one winner. The
-format is Delta's (Delta transaction log protocol, "Actions").
+Listing takes longer with every commit, and delta-rs lists twice per commit. A commit that adds a batch needs
+no listing: `NNN.json` with the next number is created unless it exists, and on every store only one writer
+succeeds. The format is Delta's (Delta transaction log protocol, "Actions").
 """
 
 from __future__ import annotations
@@ -20,7 +20,8 @@ from tidemill.storage.parquet_part import PartFile
 if TYPE_CHECKING:
     from deltalake import DeltaTable
 
-# Features that ask nothing of a commit which only adds files: no more than `row_rules` refuses.
+# Features that require nothing from a commit which only adds files, beyond the rules that `row_rules`
+# refuses.
 PLAIN_FEATURES = frozenset(
     {
         "appendOnly",
@@ -33,20 +34,20 @@ PLAIN_FEATURES = frozenset(
     }
 )
 
-# Writers up to this version have no other features than these, and names of columns (`row_rules`).
+# Writers up to this version have only these features, and column mapping (`row_rules`).
 LEGACY_WRITER = 6
 
-# Actions after which the table has the columns and properties that it had.
+# Actions that leave the table's columns and properties unchanged.
 _OF_ROWS = frozenset({"commitInfo", "add", "remove", "cdc", "txn"})
 
 
 def commit_path(table: str, version: int) -> str:
-    """Where a version's commit is."""
+    """Return the path of a version's commit."""
     return f"{table}/_delta_log/{version:020}.json"
 
 
 def is_plain(table: DeltaTable) -> bool:
-    """Whether a commit that adds files needs to say nothing more than which; else it is the library's."""
+    """Return True if a commit that adds files needs only their list; otherwise delta-rs must commit."""
     protocol = table.protocol()
     if protocol.min_writer_version <= LEGACY_WRITER:
         return True
@@ -54,7 +55,7 @@ def is_plain(table: DeltaTable) -> bool:
 
 
 def adding_files(parts: Sequence[PartFile], commit: BatchCommit, now: int) -> bytes:
-    """The content of a commit that adds files.
+    """Return the content of a commit that adds files.
 
     Args:
         parts: The files.
@@ -69,10 +70,11 @@ def adding_files(parts: Sequence[PartFile], commit: BatchCommit, now: int) -> by
         "engineInfo": "tidemill",
         "userMetadata": commit.entry.to_text(),
     }
-    # With a time: a table that forgets old transactions would forget one without at once.
+    # A table that forgets old transactions would forget one without a time at once.
     transaction = {"appId": commit.app_id, "version": commit.batch_id, "lastUpdated": now}
     actions = [{"commitInfo": info}, *({"add": _added(part, now)} for part in parts), {"txn": transaction}]
-    # Not escaped, because deltalake 1.6 decodes escaped characters beyond U+1FFFF as others, also in bounds.
+    # Not escaped, because deltalake 1.6 decodes escaped characters beyond U+1FFFF incorrectly, even in
+    # bounds.
     return "".join(json.dumps(action, ensure_ascii=False) + "\n" for action in actions).encode()
 
 
@@ -89,10 +91,10 @@ def _added(part: PartFile, now: int) -> dict[str, Any]:
 
 @dataclass(frozen=True)
 class CommitFile:
-    """What a commit says, as far as a writer asks.
+    """The part of a commit that a writer needs.
 
     Args:
-        commit: What the history says of it.
+        commit: The commit, as in the history.
         transactions: Versions by app id.
     """
 
@@ -101,7 +103,7 @@ class CommitFile:
 
     @classmethod
     def read(cls, version: int, content: bytes) -> Self | None:
-        """Read a commit; None if it may have changed more than rows, or does not say what it did."""
+        """Parse a commit; return None if it may have changed more than rows, or has no `commitInfo`."""
         try:
             actions = [json.loads(line) for line in content.splitlines() if line.strip()]
             kinds = {kind for action in actions for kind in action}
@@ -111,5 +113,5 @@ class CommitFile:
             found = (action["txn"] for action in actions if "txn" in action)
             return cls(parse_commit_info(version, info), {txn["appId"]: int(txn["version"]) for txn in found})
         except (ValueError, KeyError, TypeError, AttributeError, StopIteration):
-            # A damaged one is the library's to explain.
+            # delta-rs explains a damaged commit.
             return None

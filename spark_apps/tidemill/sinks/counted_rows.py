@@ -1,4 +1,4 @@
-"""Rows that Spark counts while a sink of the JVM's own writes them, without a second pass."""
+"""Count rows while a JVM sink writes them, without a second pass."""
 
 from __future__ import annotations
 
@@ -11,10 +11,10 @@ _COUNT = "tidemill_rows_written"
 
 
 class CountedRows:
-    """Rows with a count, which is there once they were written.
+    """Rows with a count that is available after they were written.
 
-    Spark adds the count of each partition once, however often its task was tried. `Observation` would wait
-    for ever: Spark completes it at the end of a command of SQL, and sinks run plans.
+    Spark adds the count of each partition once, even if its task was repeated. `Observation` would wait for
+    ever, because Spark completes it at the end of a SQL command, and sinks run plans.
 
     Args:
         rows: The rows.
@@ -25,7 +25,7 @@ class CountedRows:
 
     @property
     def count(self) -> int:
-        """Number of rows in the run of this very frame; 0 before it has run."""
+        """Return the number of rows in the run of this frame; 0 before it has run."""
         frame: Any = self.frame
         metrics = frame._jdf.queryExecution().observedMetrics()
         found = metrics.get(_COUNT)

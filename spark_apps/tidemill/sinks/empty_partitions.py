@@ -1,7 +1,7 @@
-"""Empty texts in partition columns, which neither Delta nor Spark's files can hold: they read back as null.
+"""Refuse empty texts in partition columns, because Delta and Spark's files read them back as null.
 
-Delta's protocol stores the partition values of a file as texts, and the empty text there means null
-("Partition Value Serialization"). Spark's files have the folder `__HIVE_DEFAULT_PARTITION__` for both.
+Delta's protocol stores the partition values of a file as texts, and an empty text means null ("Partition
+Value Serialization"). Spark's files use the folder `__HIVE_DEFAULT_PARTITION__` for both.
 """
 
 from __future__ import annotations
@@ -19,7 +19,7 @@ from pyspark.sql.types import CharType, StringType, VarcharType
 from tidemill.errors import DataError
 
 _ERROR = "TIDE-SINK-020"
-# What the tasks fail with; the column follows in quotes.
+# Message of the failing tasks; the column follows in quotes.
 _RAISED = "an empty text in the partition column"
 _COLUMN = re.compile(rf"{_RAISED} '([^']*)'")
 
@@ -27,7 +27,7 @@ _COLUMN = re.compile(rf"{_RAISED} '([^']*)'")
 def without_empty_texts(rows: DataFrame, partition_by: Sequence[str]) -> DataFrame:
     """Return the rows; a task that reads an empty text in a partition column fails.
 
-    It costs no pass over the rows: the check is part of the column that is written.
+    It costs no pass over the rows, because the check is part of the written column.
     """
     wanted = {name.lower() for name in partition_by}
     texts = [
@@ -40,7 +40,7 @@ def without_empty_texts(rows: DataFrame, partition_by: Sequence[str]) -> DataFra
 
 @contextmanager
 def refusing_empty_texts(place: str) -> Iterator[None]:
-    """Name the column, where rows of `without_empty_texts` are written.
+    """Name the column in the error when rows of `without_empty_texts` are written.
 
     Args:
         place: The table or folder.

@@ -1,8 +1,8 @@
-"""Whose folder of files this is, and whether Spark's log of it fits the checkpoint. Pure.
+"""Check the owner of a folder of files, and that Spark's log of it fits the checkpoint. Pure.
 
-Spark keeps a log of such a folder, `_spark_metadata`, with one entry for each batch. It skips a batch whose
-number the log has already, without a word. Numbers begin again with a new checkpoint, so a folder belongs to
-one pipeline, and its log must stand where the checkpoint stands.
+Spark keeps a log of such a folder, `_spark_metadata`, with one entry per batch. It silently skips a batch
+whose number is already in the log. Numbers begin again with a new checkpoint, so a folder belongs to one
+pipeline, and its log must agree with the checkpoint.
 """
 
 from __future__ import annotations
@@ -16,13 +16,13 @@ from tidemill.ledger.files_log import Claim
 
 @dataclass(frozen=True)
 class FilesFolder:
-    """What a folder holds.
+    """The content of a folder.
 
     Args:
         path: The folder.
-        claims: Those that were found.
+        claims: The claims in it.
         newest_batch: Newest batch in Spark's log; -1 for none.
-        has_files: Whether there are data files, in the log or not.
+        has_files: True if there are data files, in the log or not.
     """
 
     path: str
@@ -32,14 +32,14 @@ class FilesFolder:
 
 
 def entries_before(batch_id: int, interval: int) -> list[str]:
-    """Names of the log's entries up to a batch, as Spark would have them: all since the newest compact one.
+    """Return the names of the log's entries up to a batch: all since the newest compact one.
 
-    Spark reads a log from its newest compact entry on, or from 0, and fails where one is missing. So a log
-    that does not begin with batch 0 gets empty ones.
+    Spark reads a log from its newest compact entry, or from 0, and fails if an entry is missing. So a log
+    that does not begin with batch 0 gets empty entries.
 
     Args:
-        batch_id: The newest one; -1 for none.
-        interval: Distance between two compact ones.
+        batch_id: The newest batch; -1 for none.
+        interval: Distance between two compact entries.
     """
     compact = (batch_id + 1) // interval * interval - 1
     first = [f"{compact}.compact"] if compact >= 0 else []
@@ -47,20 +47,20 @@ def entries_before(batch_id: int, interval: int) -> list[str]:
 
 
 def outdated(folder: FilesFolder, mine: Claim) -> list[Claim]:
-    """Own claims that say nothing any more: with no batch in the log, columns may still change."""
+    """Return own claims that are obsolete: while the log has no batch, columns may still change."""
     return [claim for claim in folder.claims if claim != mine] if folder.newest_batch < 0 else []
 
 
 def check_folder_is_ours(folder: FilesFolder, mine: Claim) -> None:
-    """Refuse a folder in which this driver would lose rows, or hide those of others.
+    """Raise an error for a folder in which this driver would lose rows, or hide those of others.
 
     Args:
-        folder: What is there.
-        mine: What this driver claims.
+        folder: Content of the folder.
+        mine: Claim of this driver.
 
     Raises:
-        GateRefusedError: TIDE-SINK-008, if it holds files of others; -009, if its files are of another kind.
-            -010, if Spark's log has batches that this checkpoint has still to write; -011, if it lacks some.
+        GateRefusedError: TIDE-SINK-008, if it has files of others; -009, if its files have another layout;
+            -010, if Spark's log has batches that this checkpoint has yet to write; -011, if it lacks some.
     """
     own = [c for c in folder.claims if (c.root, c.pipeline) == (mine.root, mine.pipeline)]
     others = [claim for claim in folder.claims if claim not in own]
@@ -88,7 +88,7 @@ def check_folder_is_ours(folder: FilesFolder, mine: Claim) -> None:
 
 def _check_log(folder: FilesFolder, mine: Claim, own: Sequence[Claim]) -> None:
     facts = {"log_batch": folder.newest_batch, "checkpoint_batch": mine.after_batch}
-    # Only in its own generation the batch after the newest one may have been written before a crash.
+    # Only in its own generation can the batch after the newest one have been written before a crash.
     is_same = any(claim.generation == mine.generation for claim in own)
     if folder.newest_batch > mine.after_batch + is_same:
         raise _refused(

@@ -1,8 +1,8 @@
-"""Writing batches as files, each batch once for all who read the folder through Spark's own log of it.
+"""Write batches as files, each batch once for readers that use Spark's own log of the folder.
 
 Spark's file sink writes the data files of a batch and names them all in one entry of `_spark_metadata`. A
-reader that knows the log (Spark, of the whole folder) sees all of a batch or none. One that lists files sees
-those of a batch that is being written, and what a killed attempt left.
+reader that uses the log (Spark, for the whole folder) sees all of a batch or nothing. A reader that lists
+files also sees files of a batch in progress, and files that a killed attempt left.
 """
 
 from __future__ import annotations
@@ -28,7 +28,7 @@ from tidemill.sinks.files_folder import (
 from tidemill.spec.column_names import column_named
 from tidemill.spec.sinks import FilesSink
 
-# An entry of Spark's log without files: its version alone.
+# An entry of Spark's log without files: only its version.
 _NOTHING = "v1"
 _INTERVAL = "spark.sql.streaming.fileSink.log.compactInterval"
 _SPARK = "org.apache.spark.sql.execution"
@@ -41,13 +41,13 @@ _FORMATS = {
 
 
 def layout_of(sink: FilesSink, columns: Mapping[str, str]) -> str:
-    """Format, partitions and columns, to compare."""
+    """Return format, partitions and columns, for comparison."""
     named = ", ".join(f"{name} {kind}" for name, kind in columns.items())
     return f"{sink.format} by ({', '.join(sink.partition_by)}) of {named}"
 
 
 def check_columns(rows: DataFrame, sink: FilesSink, path: str) -> None:
-    """Refuse rows that the format cannot hold, and partitions that are no columns.
+    """Raise an error for rows that the format cannot store, and for partitions that are not columns.
 
     Raises:
         DataError: TIDE-SINK-012.
@@ -77,12 +77,12 @@ def check_columns(rows: DataFrame, sink: FilesSink, path: str) -> None:
 
 
 def claim_folder(spark: SparkSession, path: str, mine: Claim) -> None:
-    """Refuse a folder that is not this pipeline's, or whose log does not fit; else make it its own.
+    """Claim a folder for this pipeline; raise an error if it has another owner or its log does not fit.
 
-    1. Look what is there.
-    2. Write the claim, and remove those that say nothing any more.
-    3. Look again: of two pipelines that claim a folder at once, one at least sees the other.
-    4. Before the first batch: make the log begin where the checkpoint stands; a killed driver's again.
+    1. Read the folder.
+    2. Write the claim, and remove obsolete claims.
+    3. Read again: if two pipelines claim a folder at once, at least one sees the other.
+    4. Before the first batch, make the log begin where the checkpoint is. After a crash, this is repeated.
 
     Raises:
         GateRefusedError: As `check_folder_is_ours`.
@@ -137,7 +137,7 @@ def _format(session: Any, sink: FilesSink) -> Any:
 
 
 def _identity(claim: Claim) -> str:
-    """Name of a claim: one for each generation of each pipeline."""
+    """Return the name of a claim: one for each generation of each pipeline."""
     root = hashlib.sha256(claim.root.encode()).hexdigest()[:16]
     return f"{claim.pipeline}-{claim.generation}-{root}"
 
@@ -147,7 +147,7 @@ def _place(claim: Claim) -> str:
 
 
 class _Folder:
-    """A folder, through Hadoop: it may lie where only Spark has the credentials."""
+    """A folder, accessed through Hadoop, because perhaps only Spark has the credentials."""
 
     def __init__(self, spark: Any, path: str) -> None:
         self._jvm = spark._jvm
@@ -156,7 +156,7 @@ class _Folder:
         self._files = self._at("").getFileSystem(conf)
 
     def look(self) -> FilesFolder:
-        """What is there."""
+        """Read the content of the folder."""
         names = self._names("")
         batches = [name.partition(".")[0] for name in self._names(LOG)]
         return FilesFolder(
@@ -187,7 +187,8 @@ class _Folder:
             try:
                 claims.append(Claim.model_validate_json(bytes(stream.readAllBytes())))
             except ValidationError:
-                # Of a driver that was killed while it wrote it, before its first batch; it writes it again.
+                # Left by a driver that was killed while it wrote the claim, before its first batch. It writes
+                # the claim again.
                 continue
             finally:
                 stream.close()

@@ -1,4 +1,4 @@
-"""Handing rows to code of the user: one by one to a writer in each task, or a batch to a function."""
+"""Pass rows to user code: row by row to a writer in each task, or as a batch to a function."""
 
 from __future__ import annotations
 
@@ -16,11 +16,11 @@ from tidemill.sinks.batch_token import BatchToken
 
 
 def write_rows(frame: DataFrame, writer: type, batch_id: int) -> int:
-    """Hand each row to a writer; each task makes one. An error of it fails the batch, which is repeated.
+    """Pass each row to a writer, one per task. If the writer raises, the batch fails and is repeated.
 
     Returns:
-        Number of rows that writers wanted and processed. Spark adds the count of each partition once, however
-        often its task was tried.
+        Number of rows that writers accepted and processed. Spark adds the count of each partition once, even
+        if its task was repeated.
     """
     processed = frame.sparkSession.sparkContext.accumulator(0)
 
@@ -38,7 +38,7 @@ def _counted(rows: Iterator[Row], processed: Accumulator[int]) -> Iterator[Row]:
 
 
 def _write_partition(writer: type, batch_id: int, rows: Iterator[Row]) -> None:
-    """What Spark's own foreach does: open, process each row if it is wanted, close."""
+    """Do what Spark's own foreach does: open, process each row if it is wanted, close."""
     handler: Any = writer()
     context = TaskContext.get()
     error: BaseException | None = None
@@ -55,16 +55,16 @@ def _write_partition(writer: type, batch_id: int, rows: Iterator[Row]) -> None:
 
 
 def wants_rows(handler: Any, partition_id: int, batch_id: int) -> bool:
-    """Whether a writer wants the rows of a task.
+    """Return True if a writer wants the rows of a task.
 
     Raises:
-        TypeError: If it does not say.
+        TypeError: If its `open` does not return a bool.
     """
     if not hasattr(handler, "open"):
         return True
     answer = handler.open(partition_id, batch_id)
     if not isinstance(answer, bool):
-        # Spark would take nothing for no, and drop the rows without a word.
+        # Spark would treat None as False, and silently drop the rows.
         raise TypeError(
             "`open` of the writer says by True or False whether it wants the rows; it said neither"
         )
@@ -74,10 +74,10 @@ def wants_rows(handler: Any, partition_id: int, batch_id: int) -> bool:
 def call_with_batch(
     frame: DataFrame, function: Callable[[DataFrame, BatchToken], object], commit: BatchCommit
 ) -> None:
-    """Hand a batch to a function.
+    """Pass a batch to a function.
 
     Raises:
-        UnavailableError: TIDE-SINK-015, if what it writes to does not answer; the batch is repeated later.
+        UnavailableError: TIDE-SINK-015, if its target does not answer; the batch is repeated later.
         DataError: TIDE-SINK-014, if it fails otherwise.
     """
     try:
@@ -86,7 +86,7 @@ def call_with_batch(
         raise
     except Exception as error:  # a user's function can fail in any way
         away = _is_away(error)
-        # The rest of what it says may name a record's address or file.
+        # The rest of the message may name the address or file of a record.
         words = f": {error.strerror}" if isinstance(error, OSError) and error.strerror else ""
         facts = {
             "pipeline": commit.entry.pipeline,
@@ -111,7 +111,7 @@ def call_with_batch(
 
 
 def _is_away(error: Exception) -> bool:
-    """Whether it is of a network, or of a database's operation, as PEP 249 calls it."""
+    """Return True for a network error, or for an operational error of a database (PEP 249)."""
     return isinstance(error, OSError) or any(
         kind.__name__ == "OperationalError" for kind in type(error).__mro__
     )

@@ -1,4 +1,4 @@
-"""Writing a batch to a topic: at least once, because a repeated batch sends its rows again."""
+"""Write a batch to a topic, at least once, because a repeated batch sends its rows again."""
 
 from __future__ import annotations
 
@@ -16,7 +16,7 @@ from tidemill.spec.sinks import KafkaSink
 
 
 def check_key(sink: KafkaSink, columns: pa.Schema) -> None:
-    """Refuse a sink whose key is not a column of its rows.
+    """Raise an error for a sink whose key is not a column of its rows.
 
     Raises:
         SpecError: TIDE-SINK-024.
@@ -26,10 +26,10 @@ def check_key(sink: KafkaSink, columns: pa.Schema) -> None:
 
 
 def send_rows(frame: DataFrame, sink: KafkaSink, client: KafkaClient) -> int:
-    """Send each row as one record; returns their number.
+    """Send each row as one record; return their number.
 
-    This is what `DataFrameWriter.save` calls. Called directly, Spark runs the very plan that is given, so
-    that its count can be read.
+    `DataFrameWriter.save` calls the same method. Called directly, Spark runs the given plan unchanged, so its
+    count can be read.
     """
     session: Any = frame.sparkSession
     jvm, records = session._jvm, CountedRows(records_of(frame, sink))
@@ -44,7 +44,7 @@ def send_rows(frame: DataFrame, sink: KafkaSink, client: KafkaClient) -> int:
 
 
 def records_of(frame: DataFrame, sink: KafkaSink) -> DataFrame:
-    """Each row as one JSON object, keyed by the sink's key column."""
+    """Return each row as one JSON object, keyed by the sink's key column."""
     value = F.to_json(F.struct("*")).alias("value")
     if sink.key is None:
         return frame.select(value)
@@ -52,5 +52,5 @@ def records_of(frame: DataFrame, sink: KafkaSink) -> DataFrame:
 
 
 def producer_options(sink: KafkaSink, client: KafkaClient) -> dict[str, str]:
-    """What Spark's writer of a topic is told."""
+    """Return the options of Spark's Kafka writer."""
     return {**sink.options, **client.spark_options(), "topic": sink.topic}

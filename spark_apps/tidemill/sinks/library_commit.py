@@ -1,4 +1,4 @@
-"""Commits that delta-rs makes: those with a log checkpoint, and those to tables that ask more of a commit."""
+"""Commits by delta-rs: those with a log checkpoint, and those to tables with further features."""
 
 from __future__ import annotations
 
@@ -15,29 +15,29 @@ from tidemill.storage.parquet_part import PartFile
 if TYPE_CHECKING:
     from deltalake import DeltaTable
 
-# Versions from one log checkpoint to the next, if the table does not ask for more of them; delta-rs' own
-# default. It makes one after versions 99, 199, …. That lists the log, and so does looking for files that have
-# expired, of which little would go in between.
+# Versions between two log checkpoints, unless the table asks for more checkpoints; the default of delta-rs. A
+# checkpoint is made after versions 99, 199, …. That lists the log, and so does the search for expired files,
+# which would find little in between.
 CHECKPOINT_EVERY = 100
 _INTERVAL = "delta.checkpointInterval"
 
 
 def is_for_library(table: DeltaTable, version: int) -> bool:
-    """Whether delta-rs must make the commit of a version."""
+    """Return True if delta-rs must make the commit of a version."""
     return not is_plain(table) or _ends(version, CHECKPOINT_EVERY) or _ends(version, _interval(table))
 
 
 def add_files(table: DeltaTable, parts: Sequence[PartFile], commit: BatchCommit, now: int) -> None:
-    """Commit files, with what delta-rs does after a commit.
+    """Commit files, with the hooks that delta-rs runs after a commit.
 
     Args:
-        table: As it is now. delta-rs refuses a commit whose app id was used since.
+        table: The current table. delta-rs refuses a commit whose app id was used since.
         parts: The files.
         commit: Its transaction and ledger entry.
         now: Milliseconds since 1970.
 
     Raises:
-        CommitFailedError: Of deltalake, if someone else committed, or if it does not know a feature of the
+        CommitFailedError: Of deltalake, if another writer committed, or if it does not know a feature of the
             table.
         DeltaError: Of deltalake, if it cannot commit to such a table.
     """
@@ -51,7 +51,8 @@ def add_files(table: DeltaTable, parts: Sequence[PartFile], commit: BatchCommit,
             custom_metadata={"userMetadata": commit.entry.to_text()},
             app_transactions=[Transaction(commit.app_id, commit.batch_id, now)],
         ),
-        # Expired files of the log go as the table's properties say, or not now.
+        # Expired log files are deleted at a checkpoint if the table's properties say so, and never in
+        # between.
         post_commithook_properties=PostCommitHookProperties(cleanup_expired_logs=None if due else False),
     )
 

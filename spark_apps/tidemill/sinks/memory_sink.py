@@ -1,4 +1,4 @@
-"""A table in the driver's memory, which Spark's SQL knows by its name."""
+"""A table in the driver's memory, which Spark SQL finds by its name."""
 
 from __future__ import annotations
 
@@ -11,13 +11,13 @@ from tidemill.spec.sinks import MemorySink
 
 
 class MemoryTable:
-    """The rows of the batches that this driver wrote: of all of them, or of the newest whole result.
+    """The rows of all batches that this driver wrote, or of the newest whole result.
 
     Args:
         spark: The driver's session, whose SQL finds the table.
-        sink: Its name and its bound.
-        columns: Its columns.
-        is_whole: Whether each batch brings the whole result.
+        sink: Name and row limit of the table.
+        columns: Columns of the table.
+        is_whole: True if each batch is the whole result.
     """
 
     def __init__(self, spark: SparkSession, sink: MemorySink, columns: pa.Schema, *, is_whole: bool) -> None:
@@ -29,7 +29,7 @@ class MemoryTable:
         self._show(self._empty)
 
     def put(self, frame: DataFrame, batch_id: int) -> int:
-        """Take the rows of a batch, in the place of those of the same batch; returns how many.
+        """Add the rows of a batch, replacing rows of the same batch; return their number.
 
         Raises:
             DataError: TIDE-SINK-013, if there are too many.
@@ -49,8 +49,8 @@ class MemoryTable:
         return int(rows.num_rows)
 
     def stream(self) -> bytes:
-        """Return all rows as a stream of Arrow's, whose schema names the newest batch."""
-        # One look: a batch may replace it meanwhile.
+        """Return all rows as an Arrow stream, whose schema names the newest batch."""
+        # Read the attribute once, because a batch may replace it in the meantime.
         batches = self._batches
         rows = pa.concat_tables(batches.values()) if batches else self._empty
         marked = rows.replace_schema_metadata({NEWEST_BATCH: str(max(batches, default=-1))})

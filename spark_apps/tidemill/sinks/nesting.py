@@ -1,4 +1,4 @@
-"""Refusal of tables that a reader could never open."""
+"""Refuse tables that some readers could never open."""
 
 from __future__ import annotations
 
@@ -9,7 +9,7 @@ from tidemill.spec.nesting import MAX_LEVELS
 
 
 def check_levels(columns: pa.Schema, path: str) -> None:
-    """Refuse columns that are nested too deep, before a table has them.
+    """Raise an error for columns that are nested too deep, before a table has them.
 
     Raises:
         DataError: TIDE-SINK-021.

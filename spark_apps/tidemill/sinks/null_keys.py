@@ -1,4 +1,4 @@
-"""Rows that lack a column of their table's key: all of them would become one row."""
+"""Refuse rows without a value in a key column, because all of them would become one row."""
 
 from __future__ import annotations
 
@@ -17,7 +17,7 @@ def null_key_counts(key: Sequence[str], rows: Column) -> list[Column]:
 
     Args:
         key: Columns of the key.
-        rows: How many rows each row counts as.
+        rows: Weight of each row.
     """
     return [
         F.sum(F.when(F.col(quoted(name)).isNull(), rows).otherwise(0)).alias(f"null_{name}") for name in key
@@ -25,7 +25,7 @@ def null_key_counts(key: Sequence[str], rows: Column) -> list[Column]:
 
 
 def refuse_null_keys(counts: Sequence[int | None], path: str, sink: DeltaSink) -> None:
-    """Refuse rows without a key.
+    """Raise an error for rows without a key.
 
     Args:
         counts: Rows without a value, by column of the key; None if there are no rows.
@@ -51,7 +51,7 @@ def refuse_null_keys(counts: Sequence[int | None], path: str, sink: DeltaSink) -
 
 
 def check_null_keys(rows: DataFrame, path: str, sink: DeltaSink) -> None:
-    """Refuse rows without a key; reads all of them.
+    """Raise an error for rows without a key; reads all of them.
 
     Raises:
         DataError: TIDE-SINK-022.

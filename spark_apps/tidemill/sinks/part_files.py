@@ -1,4 +1,4 @@
-"""Rows of a frame as data files of a table, which belong to no version of it yet."""
+"""Write rows of a frame as data files of a table, which belong to no version of it yet."""
 
 from __future__ import annotations
 
@@ -19,23 +19,23 @@ _PART_SCHEMA = "name string, size long, rows long, statistics string"
 def write_parts(
     frame: DataFrame, path: str, schema: pa.Schema, before: Stage | None = None
 ) -> list[PartFile]:
-    """Write all rows of a frame, each once: what attempts left that did not count is named nowhere.
+    """Write all rows of a frame once; files of failed attempts are never referenced.
 
     Args:
         frame: The rows.
         path: The table.
         schema: Columns of the files.
-        before: Makes rows of `schema` out of the frame's batches, in the same pass.
+        before: Stage that converts the frame's batches to `schema`, in the same pass.
     """
-    # More tasks than cores would only mean more start-up and more, smaller files. With executors that is
-    # the number when all of them are there, not those that happen to be registered.
+    # More tasks than cores would only mean more start-up time and more, smaller files. With executors, this
+    # is the number of cores of all of them, not only of the registered ones.
     tasks = frame.sparkSession.sparkContext.defaultParallelism
     parts = map_in_arrow(frame.coalesce(tasks), _part_task(path, schema, before), _PART_SCHEMA)
     return [PartFile(**row.asDict()) for row in parts.collect()]
 
 
 def _part_task(path: str, schema: pa.Schema, before: Stage | None) -> Stage:
-    """The function that a task runs: rows in, at most one row out, which describes its file."""
+    """Return the task function: rows in, at most one row out, which describes its file."""
     access = access_to(path)
 
     def write(batches: Iterator[pa.RecordBatch]) -> Iterator[pa.RecordBatch]:

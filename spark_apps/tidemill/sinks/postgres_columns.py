@@ -1,7 +1,7 @@
-"""Which columns of rows fit which columns of a PostgreSQL table, and how their values are written as text.
+"""Match columns of rows with columns of a PostgreSQL table, and write their values as text.
 
-A value either arrives as it is or its type is refused before the first batch: nothing is rounded, cut or
-moved to another time zone.
+A value either arrives unchanged, or its type is refused before the first batch. Nothing is rounded, truncated
+or moved to another time zone.
 """
 
 from __future__ import annotations
@@ -15,8 +15,8 @@ from pyspark.sql import types as T
 # Digits of the largest value.
 _DIGITS: dict[type[T.DataType], int] = {T.ByteType: 3, T.ShortType: 5, T.IntegerType: 10, T.LongType: 19}
 
-# Types of PostgreSQL that hold each value of a Spark type; the first is the one to make a table with. What a
-# text must look like there (`uuid`, an enum's values, JSON), the database checks.
+# PostgreSQL types that can store each value of a Spark type; the first one is used in a new table. The
+# database checks the form of the text, such as `uuid`, an enum's values or JSON.
 _HOLD: dict[type[T.DataType], tuple[str, ...]] = {
     T.BooleanType: ("boolean",),
     T.ByteType: ("smallint", "integer", "bigint"),
@@ -44,10 +44,10 @@ class DatabaseColumn:
     """A column of the table.
 
     Args:
-        name: As it is stored.
-        type: As PostgreSQL's `format_type` writes it; `enum` for every enum.
-        required: Whether a row must have a value, since there is no default.
-        computed: Whether the database makes the value, and takes none.
+        name: Name as stored.
+        type: Type as in PostgreSQL's `format_type`; `enum` for every enum.
+        required: True if a row must have a value, because there is no default.
+        computed: True if the database computes the value, and accepts none.
     """
 
     name: str
@@ -58,11 +58,11 @@ class DatabaseColumn:
 
 @dataclass(frozen=True)
 class DatabaseTable:
-    """What the database says of a table.
+    """The database's description of a table.
 
     Args:
         columns: Its columns.
-        keys: Columns of each unique index that tells all rows apart.
+        keys: Columns of each unique index that identifies all rows.
     """
 
     columns: tuple[DatabaseColumn, ...]
@@ -70,7 +70,7 @@ class DatabaseTable:
 
 
 def misfits(rows: T.StructType, key: Sequence[str], table: DatabaseTable) -> Iterator[str]:
-    """Why these rows cannot be written to this table by this key; nothing if they can."""
+    """Yield the reasons why these rows cannot be written to this table by this key."""
     columns = {column.name: column for column in table.columns}
     for field in rows:
         column = columns.pop(field.name, None)
@@ -89,7 +89,7 @@ def misfits(rows: T.StructType, key: Sequence[str], table: DatabaseTable) -> Ite
 
 
 def holds(target: str, kind: T.DataType) -> bool:
-    """Whether a column of PostgreSQL's type `target` holds each value of Spark's type, as it is."""
+    """Return True if a PostgreSQL column of type `target` can store each value of a Spark type unchanged."""
     found = _TYPE.match(target)
     if found is None:
         return False
@@ -133,7 +133,7 @@ def _is_value(kind: T.DataType) -> bool:
 
 
 def natural_type(kind: T.DataType) -> str:
-    """The type of PostgreSQL to make a column with; empty if there is none."""
+    """Return the PostgreSQL type for a new column; empty if there is none."""
     if isinstance(kind, T.DecimalType):
         return f"numeric({kind.precision},{kind.scale})"
     if isinstance(kind, T.ArrayType) and _is_value(kind.elementType) and not _has_json(kind.elementType):
@@ -145,12 +145,14 @@ _AS_JSON = (
     "map('ignoreNullFields', 'false', 'timestampFormat', \"yyyy-MM-dd'T'HH:mm:ss.SSSSSSXXX\", "
     "'timestampNTZFormat', \"yyyy-MM-dd'T'HH:mm:ss.SSSSSS\")"
 )
-# In Spark's SQL a backslash in quotes depends on a setting.
+# In Spark SQL, a backslash in quotes depends on a setting.
 _BACKSLASH = "char(92)"
 
 
 def text_of(expression: str, kind: T.DataType, target: str) -> str:
-    """Spark's SQL for the text that PostgreSQL reads as this value; null stays null. The session is in UTC.
+    """Return the SQL for the text that PostgreSQL reads as this value; null stays null.
+
+    The session is in UTC.
 
     Args:
         expression: The value.

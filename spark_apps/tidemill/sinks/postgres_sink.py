@@ -1,4 +1,4 @@
-"""Rows into a PostgreSQL table by key, each batch in one transaction with its number."""
+"""Write rows to a PostgreSQL table by key, each batch in one transaction with its number."""
 
 from __future__ import annotations
 
@@ -34,16 +34,16 @@ from tidemill.spec.secret_mask import mask_secrets, remember_secret
 from tidemill.spec.secret_value import read_secret
 from tidemill.spec.sinks import PostgresSink
 
-# Of libpq, where the connection string says nothing. In seconds, the last in milliseconds: a server that
-# vanishes fails the batch, which is repeated, long before a driver counts as hung (15 minutes).
+# libpq settings that the connection string can override. In seconds, the last one in milliseconds. If a
+# server vanishes, the batch fails and is repeated long before a driver counts as hung (15 minutes).
 CONNECTION = {"connect_timeout": "10", "keepalives_idle": "30", "tcp_user_timeout": "120000"}
 
-# "Read-only transaction": what a standby says until it has taken over.
+# "Read-only transaction": a standby reports this until it has taken over.
 _STANDBY = "25006"
 
 
 def _passes(error: psycopg.Error) -> bool:
-    """Whether the same batch may succeed later. Of the marks, only two drivers at once break a rule."""
+    """Return True if the same batch may succeed later; only two drivers at once violate the marks' rules."""
     is_lost = isinstance(error, psycopg.OperationalError) or error.sqlstate == _STANDBY
     return is_lost or (isinstance(error, psycopg.IntegrityError) and error.diag.table_name == MARKER_TABLE)
 
@@ -52,10 +52,10 @@ class PostgresTable:
     """One table of a database, written by one output.
 
     Args:
-        pipeline: Whose output.
+        pipeline: Pipeline of the output.
         sink: Its declaration.
         rows: Columns of the rows.
-        step_done: Told `database_written` before the commit, `database_committed` after it.
+        step_done: Called with `database_written` before the commit, and `database_committed` after it.
     """
 
     def __init__(self, pipeline: Pipeline, sink: PostgresSink, rows: pa.Schema, step_done: StepDone) -> None:
@@ -84,7 +84,7 @@ class PostgresTable:
         self._types = {column.name: column.type for column in table.columns}
 
     def make_marks(self) -> None:
-        """Make the table for the numbers of batches unless it exists.
+        """Create the table for the numbers of batches unless it exists.
 
         Raises:
             UnavailableError, DataError: As `check`.
@@ -103,26 +103,26 @@ class PostgresTable:
         return DatabaseTable(columns, keys)
 
     def as_text(self, frame: DataFrame) -> DataFrame:
-        """The rows with each value as the text that the database reads; computed by Spark's tasks."""
+        """Return the rows with each value as the text that the database reads; Spark's tasks compute it."""
         texts = [text_of(quoted(field.name), field.dataType, self._types[field.name]) for field in self._rows]
         if self._sink.delete_where is not None:
             texts.append(f"string(coalesce(({self._sink.delete_where}), false))")
-        # By place: a condition may name any column, and no text takes the name of one.
+        # Named by position: a condition may name any column, and no text replaces a column.
         return frame.selectExpr(*(f"{text} AS c{place}" for place, text in enumerate(texts)))
 
     def write(self, texts: DataFrame, commit: BatchCommit) -> int:
-        """Write a batch, unless the database has it; the number of rows that were written.
+        """Write a batch, unless the database has it; return the number of written rows.
 
-        1. Refuse a database that lacks an earlier batch: it would stay without its rows.
-        2. Mark the batch as done. Another driver's transaction that does the same is waited for.
-        3. Copy the rows into a table of this transaction, partition by partition, and look at their keys.
+        1. Refuse a database that lacks an earlier batch, because those rows would stay missing.
+        2. Mark the batch as done. This waits for another driver's transaction that marks it.
+        3. Copy the rows into a table of this transaction, partition by partition, and check their keys.
         4. Delete, insert and replace.
         5. Commit all of it, or nothing.
 
         Raises:
             UnavailableError: TIDE-SINK-015, if the database does not answer; the batch is repeated later.
-            DataError: TIDE-SINK-017, if the keys tell no rows apart; -018, if the database refuses the rows;
-                -019, if it lacks a batch.
+            DataError: TIDE-SINK-017, if the keys do not distinguish the rows; -018, if the database refuses
+                the rows; -019, if it lacks a batch.
         """
         token = BatchToken.of(commit)
         marks = marks_of(self._sink.table)
@@ -144,7 +144,7 @@ class PostgresTable:
         connection.execute(self._sql.stage)
         count = 0
         with connection.cursor() as cursor, cursor.copy(self._sql.copy) as copy:
-            # One partition at a time is in the driver's memory.
+            # Only one partition at a time is in the driver's memory.
             for row in texts.toLocalIterator():
                 copy.write_row(row)
                 count += 1
@@ -178,7 +178,7 @@ class PostgresTable:
 
     @contextmanager
     def _connection(self) -> Iterator[psycopg.Connection]:
-        """A transaction that is rolled back unless the caller commits; errors of the database as ours."""
+        """Open a transaction that is rolled back unless the caller commits; convert database errors."""
         try:
             # Not psycopg's own block, which would commit.
             with closing(self._connect()) as connection:
@@ -186,7 +186,7 @@ class PostgresTable:
                     connection.execute(statement)
                 yield connection
         except psycopg.Error as error:
-            # Without the cause: PostgreSQL's words quote values.
+            # Without the cause, because PostgreSQL's messages quote values.
             raise self._refused(error) from None
 
     def _connect(self) -> psycopg.Connection:

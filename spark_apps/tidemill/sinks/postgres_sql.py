@@ -1,4 +1,4 @@
-"""The SQL that a batch's rows go into a PostgreSQL table by."""
+"""The SQL that writes a batch's rows to a PostgreSQL table."""
 
 from __future__ import annotations
 
@@ -7,18 +7,19 @@ from dataclasses import dataclass
 
 from tidemill.sinks.batch_token import MARKER_COLUMNS, MARKER_TABLE
 
-# The rows of the running batch, gone with its transaction.
+# The rows of the running batch; the table disappears with its transaction.
 _BATCH = "pg_temp.tidemill_rows"
 DELETED = "_tidemill_deleted"
 
-# Columns by name, type, whether a value must come, whether none may. No rows: there is no such table.
+# Columns by name and type, with two flags: a value is required, a value is forbidden. Without rows, the table
+# does not exist.
 COLUMNS = """
     SELECT attname, CASE typtype WHEN 'e' THEN 'enum' ELSE format_type(atttypid, atttypmod) END,
         attnotnull AND NOT atthasdef AND attidentity = '', attgenerated <> '' OR attidentity = 'a'
     FROM pg_attribute JOIN pg_type ON pg_type.oid = atttypid
     WHERE attrelid = to_regclass(%s) AND attnum > 0 AND NOT attisdropped ORDER BY attnum
 """
-# Columns of each index that ON CONFLICT can be given without more words.
+# Columns of each index that ON CONFLICT accepts by its columns alone.
 KEYS = """
     SELECT array_agg(attname::text) FROM pg_index
     JOIN pg_attribute ON attrelid = indrelid AND attnum = ANY (indkey[0:indnkeyatts - 1])
@@ -26,11 +27,11 @@ KEYS = """
         AND indpred IS NULL AND indexprs IS NULL
     GROUP BY indexrelid
 """
-# Two drivers that make the table of the marks at the same moment would be in each other's way.
+# Prevents two drivers from creating the table of the marks at the same time.
 ONE_AT_A_TIME = "SELECT pg_advisory_xact_lock(hashtext('tidemill_batches'))"
 
-# 1. A server that is told not to wait for its disk may forget what it has committed.
-# 2. A driver that is lost with its machine holds its locks until the server asks.
+# 1. A server that does not wait for its disk may lose a committed transaction.
+# 2. If a driver's machine is lost, its locks stay until the server checks the connection.
 SESSION = (
     "SELECT set_config('synchronous_commit', 'on', true) WHERE current_setting('synchronous_commit') = 'off'",
     "SELECT set_config('tcp_keepalives_idle', '30', true), "
@@ -39,27 +40,27 @@ SESSION = (
 
 
 def quoted(*names: str) -> str:
-    """Names as identifiers, whatever they hold, separated by commas."""
+    """Return any names as identifiers, separated by commas."""
     return ", ".join('"' + name.replace('"', '""') + '"' for name in names)
 
 
 def quoted_table(name: str) -> str:
-    """A table `<schema>.<name>`."""
+    """Return a table `<schema>.<name>` as an identifier."""
     return ".".join(quoted(part) for part in name.split("."))
 
 
 def marks_of(table: str) -> str:
-    """The table of the marks, beside the rows' table."""
+    """Return the table of the marks, in the schema of the rows' table."""
     return quoted_table(f"{table.partition('.')[0]}.{MARKER_TABLE}")
 
 
 def create_marks(table: str) -> str:
-    """Make that table."""
+    """Return the statement that creates the table of the marks."""
     return f"CREATE TABLE IF NOT EXISTS {marks_of(table)} {MARKER_COLUMNS}"
 
 
 def create_table(table: str, columns: Iterable[tuple[str, str]], key: Sequence[str]) -> str:
-    """A table that fits, to be shown."""
+    """Return the statement for a fitting table, to show to the user."""
     listed = ", ".join(f"{quoted(name)} {kind}" for name, kind in columns)
     return f"CREATE TABLE {quoted_table(table)} ({listed}, PRIMARY KEY ({quoted(*key)}))"
 
@@ -71,8 +72,8 @@ class BatchSql:
     Args:
         table: `<schema>.<name>`.
         columns: All columns of the rows.
-        key: Those that identify a row.
-        deletes: Whether rows say that their key is deleted, in a last column more.
+        key: Columns that identify a row.
+        deletes: True if an additional last column marks deleted keys.
     """
 
     table: str
@@ -82,7 +83,7 @@ class BatchSql:
 
     @property
     def stage(self) -> str:
-        """Make a place for the rows, with the types of the table and without its rules."""
+        """Return the statement for a temporary table with the table's types but not its constraints."""
         more = f", false AS {DELETED}" if self.deletes else ""
         return (
             f"CREATE TEMP TABLE tidemill_rows ON COMMIT DROP AS "  # noqa: S608  # names are quoted
@@ -91,13 +92,13 @@ class BatchSql:
 
     @property
     def copy(self) -> str:
-        """Fill it."""
+        """Return the statement that fills the temporary table."""
         names = (*self.columns, DELETED) if self.deletes else self.columns
         return f"COPY {_BATCH} ({quoted(*names)}) FROM STDIN"
 
     @property
     def count_bad_keys(self) -> str:
-        """How many rows have a key that is null, and how many keys stand there several times."""
+        """Return the query for the number of rows with a null key, and the number of repeated keys."""
         null = " OR ".join(f"{quoted(name)} IS NULL" for name in self.key)
         repeated = f"SELECT FROM {_BATCH} GROUP BY {quoted(*self.key)} HAVING count(*) > 1"
         return (
@@ -107,14 +108,14 @@ class BatchSql:
 
     @property
     def delete(self) -> str:
-        """Delete the rows whose keys are deleted."""
+        """Return the statement that deletes the rows with deleted keys."""
         same = " AND ".join(f"kept.{quoted(name)} = gone.{quoted(name)}" for name in self.key)
         table = quoted_table(self.table)
         return f"DELETE FROM {table} AS kept USING {_BATCH} AS gone WHERE gone.{DELETED} AND {same}"  # noqa: S608
 
     @property
     def upsert(self) -> str:
-        """Put in the rows with new keys, and replace the others."""
+        """Return the statement that inserts rows with new keys and replaces the others."""
         names = quoted(*self.columns)
         others = [quoted(name) for name in self.columns if name not in self.key]
         replaced = ", ".join(f"{name} = excluded.{name}" for name in others)

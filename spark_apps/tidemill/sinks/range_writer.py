@@ -1,4 +1,4 @@
-"""Writes of a backfill: each replaces a range, so that a repeated one changes no row."""
+"""Writes of a backfill: each one replaces a range, so a repeated one changes no row."""
 
 from __future__ import annotations
 
@@ -31,7 +31,7 @@ from tidemill.sinks.spark_writer import create_table, merge_on
 from tidemill.sinks.table_log import TableLog
 from tidemill.spec.sinks import DeltaSink
 
-# What Delta raises of a commit that another writer's made impossible.
+# Delta's errors for a commit that another writer's commit made impossible.
 _LOST_COMMITS = (
     ConcurrentAppendException,
     ConcurrentDeleteDeleteException,
@@ -40,11 +40,11 @@ _LOST_COMMITS = (
     ConcurrentWriteException,
 )
 
-# Commits lost to others before a backfill gives up, and before it takes its turn.
+# Maximum number of lost commits before a backfill gives up, and before it makes the stream wait.
 COMMIT_ATTEMPTS = 20
 ATTEMPTS_BESIDE_THE_STREAM = 2
 
-# Commits of a stream that may come between a backfill's own and the look for it.
+# Maximum number of stream commits between a backfill's own commit and the search for it.
 COMMITS_SINCE = 100
 
 # Makes the pipeline's own stream wait.
@@ -60,8 +60,8 @@ class RangeTarget:
         columns: Columns of the rows.
         sink: The declaration: key, layout, options.
         turn: Makes the pipeline's own stream wait.
-        transaction: Delta's id and version of the one commit, which it skips once it has it; None for one
-            that is written again.
+        transaction: Delta's id and version of a single commit, which Delta skips if it already has it; None
+            for a commit that is written again.
     """
 
     log: TableLog
@@ -78,18 +78,18 @@ def replace_rows(
     condition: str | None,
     check: Callable[[], None],
 ) -> Written:
-    """Put `rows` in the place of those that match `condition`; of the whole table without one.
+    """Replace the rows that match `condition` with `rows`; without a condition, replace the whole table.
 
     Args:
-        rows: All of them match the condition.
-        target: The table, prepared.
-        entry: Goes into the commit.
+        rows: Rows that all match the condition.
+        target: The prepared table.
+        entry: Ledger entry of the commit.
         condition: SQL.
         check: Raises if the rows must not be written any more; called before each attempt.
 
     Raises:
-        DataError: TIDE-BACK-014, if a row does not match; TIDE-SINK-001, if the table was changed meanwhile;
-            TIDE-SINK-022, if a row lacks a key.
+        DataError: TIDE-BACK-014, if a row does not match; TIDE-SINK-001, if the table was changed in the
+            meantime; TIDE-SINK-022, if a row lacks a key.
     """
     if target.sink.merges:
         check_null_keys(rows, target.log.path, target.sink)
@@ -126,11 +126,11 @@ def replace_rows(
 
 @dataclass(frozen=True)
 class KeyedTable:
-    """A table whose rows are told by a key.
+    """A table whose rows are identified by a key.
 
     Args:
         log: The table's log.
-        entry: Goes into each commit.
+        entry: Ledger entry of each commit.
         turn: Makes the pipeline's own stream wait.
     """
 
@@ -139,7 +139,7 @@ class KeyedTable:
     turn: TakeTurn
 
     def insert_new(self, rows: DataFrame, key: list[str]) -> int:
-        """Insert the rows whose key the table does not hold; returns how many."""
+        """Insert the rows whose key is not in the table; return their number."""
         self._merge(rows, key, lambda merge: merge.whenNotMatchedInsertAll())
         return _written(self.log, self.entry).rows or 0
 
@@ -163,7 +163,7 @@ class KeyedTable:
 
 
 def prepare_table(rows: DataFrame, target: RangeTarget) -> None:
-    """Create the table if there is none, and refuse one with other columns.
+    """Create the table if it does not exist, and refuse one with other columns.
 
     Raises:
         DataError: TIDE-SINK-001.
@@ -175,7 +175,7 @@ def prepare_table(rows: DataFrame, target: RangeTarget) -> None:
 
 
 def _until_committed(write: Callable[[], None], log: TableLog, turn: TakeTurn) -> None:
-    """Write again after each commit lost to another writer; Delta lost nothing of it.
+    """Write again after each commit that was lost to another writer; a lost commit leaves no rows.
 
     Raises:
         UnavailableError: TIDE-SINK-002, once the attempts are used up.
@@ -194,7 +194,7 @@ def _until_committed(write: Callable[[], None], log: TableLog, turn: TakeTurn) -
 
 
 def _written(log: TableLog, entry: LedgerEntry) -> Written:
-    """What the newest commit with this entry did; a stream may have committed since."""
+    """Return the result of the newest commit with this entry; a stream may have committed since."""
     found = (commit for commit in read_ledger(log.path, COMMITS_SINCE) if commit.entry == entry)
     commit = next(found, None)
     return Written(False) if commit is None else Written(True, commit.rows, commit.version)

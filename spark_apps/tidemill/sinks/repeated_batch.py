@@ -1,16 +1,16 @@
-"""What a table says of a batch before it is written: nothing, or that it is there. Pure.
+"""Find out if a table already has a batch, before it is written. Pure.
 
-A transaction version alone proves little: it is kept by a RESTORE, closed by a verb, expired by a table
-property, and it does not tell which records the batch was made of. The ledger entry does.
+The transaction version alone proves little. A RESTORE keeps it, a verb closes it, a table property expires
+it, and it does not show which records the batch was made of. The ledger entry does.
 
-| transaction of the id          | newest standing entry of the id     | then                        |
+| transaction of the id          | newest valid entry of the id        | result                      |
 |--------------------------------|-------------------------------------|-----------------------------|
 | none, or of an earlier batch   | none, or of an earlier batch        | the batch is written        |
-| of this batch, or expired      | of this batch: same query, offsets  | the batch is there          |
-| of this batch, or expired      | of this batch: other query, offsets | TIDE-RUN-004, fenced off    |
-| of a later batch, or expired   | of a later batch                    | TIDE-RUN-004, fenced off    |
-| closed                         | any                                 | TIDE-RUN-003, fenced off    |
-| of this batch                  | none, or of an earlier batch        | TIDE-SINK-006, taken back   |
+| of this batch, or expired      | of this batch: same query, offsets  | the batch exists            |
+| of this batch, or expired      | of this batch: other query, offsets | TIDE-RUN-004, fenced        |
+| of a later batch, or expired   | of a later batch                    | TIDE-RUN-004, fenced        |
+| closed                         | any                                 | TIDE-RUN-003, fenced        |
+| of this batch                  | none, or of an earlier batch        | TIDE-SINK-006, undone       |
 """
 
 from __future__ import annotations
@@ -28,12 +28,12 @@ from tidemill.sinks.batch_commit import BatchCommit
 
 
 def newest_own(newest_first: Iterable[Commit], wanted: BatchCommit) -> Commit | None:
-    """The newest standing commit of the batch's transaction id; None if none of these is."""
+    """Return the newest valid commit of the batch's transaction id; None if there is none."""
     return next((commit for commit in standing_commits(newest_first) if _is_of(commit, wanted)), None)
 
 
 def stands(newest_first: Iterable[Commit], written: BatchCommit) -> bool:
-    """Whether the commit of a batch is in the table still, whatever was written after it."""
+    """Return True if the commit of a batch is still in the table."""
     return any(
         commit.entry is not None and commit.entry.batch_id == written.batch_id
         for commit in standing_commits(newest_first)
@@ -42,10 +42,10 @@ def stands(newest_first: Iterable[Commit], written: BatchCommit) -> bool:
 
 
 def check_transaction(table: str, transaction: int | None, wanted: BatchCommit) -> None:
-    """Refuse what the transaction version alone forbids.
+    """Raise an error if the transaction version alone forbids the write.
 
     Raises:
-        FencedError: TIDE-RUN-003 if a verb has closed the id, TIDE-RUN-004 if a later batch is there.
+        FencedError: TIDE-RUN-003 if a verb has closed the id, TIDE-RUN-004 if a later batch is committed.
     """
     if transaction == CLOSED:
         raise FencedError(
@@ -64,17 +64,18 @@ def check_transaction(table: str, transaction: int | None, wanted: BatchCommit) 
 def same_batch(
     table: str, transaction: int | None, newest: Commit | None, wanted: BatchCommit
 ) -> Commit | None:
-    """The commit of the batch if the table holds it, None if it does not.
+    """Return the commit of the batch if the table has it, else None.
 
     Args:
         table: Path, for the facts.
-        transaction: Newest batch that Delta holds for written; None if it holds none, or has forgotten it.
-        newest: As `newest_own`.
-        wanted: What is about to be written.
+        transaction: Newest batch that Delta counts as written; None if there is none, or if Delta has
+            forgotten it.
+        newest: Result of `newest_own`.
+        wanted: The batch to write.
 
     Raises:
         FencedError: TIDE-RUN-004, if another driver wrote this batch or a later one.
-        GateRefusedError: TIDE-SINK-006, if the batch was committed and does not stand any more.
+        GateRefusedError: TIDE-SINK-006, if the batch was committed and is no longer in the table.
     """
     entry = None if newest is None else newest.entry
     found = None if entry is None else entry.batch_id
@@ -88,7 +89,7 @@ def same_batch(
 
 
 def taken_back(table: str, wanted: BatchCommit) -> GateRefusedError:
-    """The refusal to write on after batches that are not in the table any more."""
+    """Return the error for batches that were removed from the table."""
     return GateRefusedError(
         "TIDE-SINK-006",
         "Delta holds a batch of this generation for written, but the table does not show its commit: the "
@@ -132,7 +133,7 @@ def _is_of(commit: Commit, wanted: BatchCommit) -> bool:
 
 
 def _identity(entry: LedgerEntry) -> dict[str, Any]:
-    """What two drivers' writes of one batch must agree in: lineage and offsets."""
+    """Return the values in which two drivers' writes of one batch must agree: lineage and offsets."""
     offsets = {name: {"start": read.start, "end": read.end} for name, read in entry.sources.items()}
     return {"batch_id": entry.batch_id, "query_id": entry.query_id, "offsets": offsets}
 

@@ -1,4 +1,4 @@
-"""Sinks that Spark itself writes, row by row, where a trigger has no foreachBatch. All at least once."""
+"""Sinks that Spark itself writes, row by row, for triggers without foreachBatch. All at least once."""
 
 from __future__ import annotations
 
@@ -14,39 +14,39 @@ from tidemill.spec.sinks import ConsoleSink, KafkaSink
 
 
 def to_topic(rows: DataFrame, sink: KafkaSink, client: KafkaClient) -> DataStreamWriter:
-    """Each row as one record, sent as soon as it comes."""
+    """Return a writer that sends each row as one record as soon as it arrives."""
     writer = records_of(rows, sink).writeStream.format("kafka")
     return writer.options(**producer_options(sink, client))
 
 
 def to_console(rows: DataFrame, sink: ConsoleSink) -> DataStreamWriter:
-    """Spark's own display, at each note of the checkpoint."""
+    """Return Spark's own console writer, which shows rows at each note of the checkpoint."""
     return rows.writeStream.format("console").option("numRows", str(sink.rows)).option("truncate", "false")
 
 
 def to_writer(rows: DataFrame, writer: type) -> DataStreamWriter:
-    """Each row to a writer of the user's; each task makes one."""
-    # What it is given: an object with open, process and close, which Spark copies into each task.
+    """Return a writer that passes each row to a user's writer, one per task."""
+    # Spark copies this object with open, process and close into each task.
     return rows.writeStream.foreach(_TaskWriter(writer))
 
 
 class _TaskWriter:
-    """Makes the writer of a task, and sees that its `open` says whether it wants the rows."""
+    """Creates the writer of a task, and checks that its `open` returns a bool."""
 
     def __init__(self, writer: type) -> None:
         self._writer = writer
         self._handler: Any = None
 
     def open(self, partition_id: int, batch_id: int) -> bool:
-        """Whether the rows are wanted."""
+        """Return True if the rows are wanted."""
         self._handler = self._writer()
         return wants_rows(self._handler, partition_id, batch_id)
 
     def process(self, row: Row) -> None:
-        """Take a row."""
+        """Process a row."""
         self._handler.process(row)
 
     def close(self, error: BaseException | None) -> None:
-        """Hear how it ended."""
+        """Close the user's writer."""
         if hasattr(self._handler, "close"):
             self._handler.close(error)

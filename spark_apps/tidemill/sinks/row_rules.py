@@ -1,7 +1,7 @@
-"""Rules that a table asks its writers to apply to each row.
+"""Rules that a table requires its writers to apply to each row.
 
-Delta's own writer does; the arrow writer does not. They come from outside: a pipeline declares none of
-them, but a table may have been made or altered by hand.
+Delta's own writer applies them, but the arrow writer does not. A pipeline declares none of them, but a table
+may have been created or altered by hand.
 """
 
 from __future__ import annotations
@@ -10,12 +10,12 @@ from deltalake import DeltaTable
 
 from tidemill.names import COLUMN_MAPPING
 
-# Keys of a column's metadata whose values its writers compute or check (Delta transaction log protocol).
+# Metadata keys of columns whose values the writer must compute or check (Delta transaction log protocol).
 _COLUMN_RULES = ("delta.generationExpression", "delta.identity.start", "delta.invariants")
 
 
 def row_rules(table: DeltaTable) -> list[str]:
-    """The rules as a person names them, e.g. `check positive`; empty for a plain table."""
+    """Return the readable names of the rules, such as `check positive`; empty for a plain table."""
     metadata = table.metadata()
     rules = [f"partitioned by {column}" for column in metadata.partition_columns]
     for name in sorted(metadata.configuration):

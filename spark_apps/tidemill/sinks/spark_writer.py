@@ -37,18 +37,18 @@ _TXN_APP_ID = "spark.databricks.delta.write.txnAppId"
 _TXN_VERSION = "spark.databricks.delta.write.txnVersion"
 _USER_METADATA = "spark.databricks.delta.commitInfo.userMetadata"
 
-# How often, and how long between in seconds, to look for a table that a racing driver makes: its first commit
-# takes Delta a second or two on a busy machine.
+# Number of checks, and seconds between them, for a table that a racing driver creates. Delta's first commit
+# takes a second or two on a busy machine.
 _LOOKS_FOR_A_TABLE, _LOOK_SECONDS = 25, 0.2
 
-# What Delta says of a folder that has a log without commits: of a table that is just being made, or whose
-# maker was killed.
+# Delta's error classes for a folder that has a log without commits: the table is being created, or its
+# creator was killed.
 _HALF_MADE = ("DELTA_CREATE_TABLE_WITH_NON_EMPTY_LOCATION", "DELTA_TABLE_NOT_FOUND")
 
-# Column of the number of rows of one key.
+# Column with the number of rows of one key.
 _ROWS = f"{PASSING}rows"
 
-# The name of a commit begins with so many.
+# Number of digits at the beginning of a commit's name.
 _DIGITS = 20
 
 
@@ -60,7 +60,7 @@ class SparkWriter:
         log: The table's log, read through delta-rs.
         arrow_schema: Columns of the table.
         sink: The declaration: mode, key, layout.
-        step_done: Told of each step.
+        step_done: Called after each step.
     """
 
     log: TableLog
@@ -70,21 +70,21 @@ class SparkWriter:
 
     @property
     def passes(self) -> int:
-        """A merge looks first for repeated keys, or for changes without a sequence."""
+        """Return 2 for a merge, which first checks for repeated keys or missing sequences; else 1."""
         return 2 if self.sink.merges else 1
 
     @property
     def reads_when_staging(self) -> bool:
-        """Delta's writer reads the rows when it commits."""
+        """Return True for a merge; otherwise Delta's writer reads the rows only at the commit."""
         return self.sink.merges
 
     def check(self) -> None:
-        """Refuse other columns, and changes of a table that takes appends only."""
+        """Raise an error for other columns, and for updates or deletes of an append-only table."""
         self.log.refresh()
         self._check()
 
     def stage(self, frame: DataFrame) -> Staged:
-        """Make the table, refuse other columns and what a merge cannot decide."""
+        """Create the table, and refuse other columns and ambiguous merges."""
         rows = without_empty_texts(change_rows(frame, self.sink), self.sink.partition_by)
         if self.log.refresh() is None:
             create_table(rows, self.log, self.sink)
@@ -98,11 +98,11 @@ class SparkWriter:
         return partial(self.commit, rows, lacking)
 
     def commit(self, frame: DataFrame, lacking: tuple[str, ...], wanted: BatchCommit) -> Written:
-        """One Delta transaction; Delta skips, without a word, a batch that a racing driver committed.
+        """Commit in one Delta transaction; Delta silently skips a batch that a racing driver committed.
 
         Args:
             frame: The rows.
-            lacking: Columns that the table lacks: it gets them in the same transaction.
+            lacking: Columns that the table lacks; they are added in the same transaction.
             wanted: The batch.
         """
         commit = wanted.adding(lacking)
@@ -154,12 +154,13 @@ class SparkWriter:
 def create_table(frame: DataFrame, log: TableLog, sink: DeltaSink) -> None:
     """Create the sink's table with the frame's columns, all nullable, unless it exists.
 
-    Of racing creators one wins and the others go on with its table. What one left that was killed before its
-    first commit is cleared away: to Delta a folder with anything in it is a table, and then none is there.
+    Of racing creators one wins, and the others continue with its table. Leftovers of a creator that was
+    killed before its first commit are removed. Delta treats any non-empty folder as a table, but then finds
+    none in it.
     """
     check_levels(table_columns(frame.schema), log.path)
     builder = DeltaTable.createIfNotExists(frame.sparkSession).location(log.path)
-    # Without a name, Delta (4.2) puts the location into SQL, and does not quote its backticks.
+    # Without a name, Delta (4.2) puts the location into SQL without quoting its backticks.
     builder = builder.tableName(sql_table(log.path))
     for name, value in log.properties.items():
         builder = builder.property(name, value)
@@ -180,7 +181,7 @@ def create_table(frame: DataFrame, log: TableLog, sink: DeltaSink) -> None:
 
 
 def _clear_log(session: Any, path: str) -> None:
-    """Remove a log without commits; one that someone commits to meanwhile stays."""
+    """Delete a log without commits; keep it if a writer commits in the meantime."""
     folder = session._jvm.org.apache.hadoop.fs.Path(path)
     files = folder.getFileSystem(session._jsparkSession.sessionState().newHadoopConf())
     if not files.exists(folder):
@@ -188,13 +189,13 @@ def _clear_log(session: Any, path: str) -> None:
     for status in files.listStatus(folder):
         if not status.getPath().getName()[:_DIGITS].isdecimal():
             files.delete(status.getPath(), True)
-    # Not with what is in it.
+    # Delete the folder only if it is empty.
     if not list(files.listStatus(folder)):
         files.delete(folder, False)
 
 
 def _appears(log: TableLog) -> bool:
-    """Whether someone else's table is there within a moment."""
+    """Return True if another creator's table appears within a few seconds."""
     for _ in range(_LOOKS_FOR_A_TABLE):
         if log.refresh() is not None:
             return True
@@ -203,10 +204,10 @@ def _appears(log: TableLog) -> bool:
 
 
 def check_keys(frame: DataFrame, path: str, sink: DeltaSink) -> None:
-    """Refuse rows without a key, and rows of which several have one key; reads all of them.
+    """Raise an error for rows without a key, and for keys with several rows; reads all of them.
 
     Raises:
-        DataError: TIDE-SINK-022; TIDE-SINK-004: which row should win is not decidable.
+        DataError: TIDE-SINK-022; TIDE-SINK-004, because no row of several can be preferred.
     """
     rows = F.col(_ROWS)
     keys = frame.groupBy(*map(quoted, sink.key)).agg(F.count(F.lit(1)).alias(_ROWS))
@@ -222,7 +223,7 @@ def check_keys(frame: DataFrame, path: str, sink: DeltaSink) -> None:
 
 
 def merge_rows(rows: DataFrame, path: str, sink: DeltaSink, adds_columns: bool = False) -> None:
-    """Merge rows of which no two have one key, or changes, of which any may; check them before."""
+    """Merge rows with distinct keys, or changes with any keys; the caller has checked them."""
     if sink.mode == "scd1":
         merge_newest(rows, path, sink)
         return
@@ -236,7 +237,7 @@ def merge_rows(rows: DataFrame, path: str, sink: DeltaSink, adds_columns: bool =
 
 
 def merge_newest(rows: DataFrame, path: str, sink: DeltaSink) -> None:
-    """Merge changes into an scd1 table, which has to be read first where a change may depend on it."""
+    """Merge changes into an scd1 table; read the table first if a change may depend on it."""
     if sink.cdc is not None and (sink.cdc.truncate or sink.cdc.unchanged):
         merge = merge_resolved(merge_on(resolved_changes(rows, path, sink), path, sink.key))
     else:
@@ -245,6 +246,6 @@ def merge_newest(rows: DataFrame, path: str, sink: DeltaSink) -> None:
 
 
 def merge_on(rows: DataFrame, path: str, key: list[str]) -> DeltaMergeBuilder:
-    """A merge of rows (`s`) into a table (`t`) by their key, to which clauses are added; null equals null."""
+    """Return a merge of rows (`s`) into a table (`t`) by key, without clauses; null equals null."""
     condition = " AND ".join(f"{quoted(name, 't.')} <=> {quoted(name, 's.')}" for name in key)
     return DeltaTable.forPath(rows.sparkSession, path).alias("t").merge(rows.alias("s"), condition)

@@ -16,29 +16,29 @@ from tidemill.spec.text import NOT_IN_DELTA_NAMES
 
 
 def table_columns(schema: StructType) -> pa.Schema:
-    """All nullable at every depth and without metadata, as Delta's own writer makes them.
+    """Return the columns, nullable at every depth and without metadata, as Delta's own writer makes them.
 
-    Spark infers "never null" anew for each plan, so a table must not depend on it; and metadata of a column
-    holds the watermark, which would go on working in whoever reads the table as a stream.
+    Spark infers "never null" for each plan, so a table must not depend on it. The metadata of a column can
+    hold the watermark, which would take effect in any query that reads the table as a stream.
     """
     plain = StructType([StructField(field.name, field.dataType) for field in schema.toNullable()])
     return to_arrow_schema(plain, timezone="UTC")
 
 
 def spark_columns(columns: pa.Schema) -> StructType:
-    """The same columns as Spark's types."""
+    """Return the same columns as Spark types."""
     return from_arrow_schema(columns, prefer_timestamp_ntz=True)
 
 
 def check_names(sink: DeltaSink, columns: pa.Schema) -> None:
-    """Refuse columns that a Delta table cannot have, and a declaration that names columns that it lacks.
+    """Raise an error for columns that a Delta table cannot have, and for declared columns that it lacks.
 
     Args:
         sink: The declaration.
         columns: Columns of the table.
 
     Raises:
-        SpecError: TIDE-SINK-023 to -025.
+        SpecError: TIDE-SINK-023, TIDE-SINK-024 or TIDE-SINK-029.
     """
     impossible = [name for name in columns.names if NOT_IN_DELTA_NAMES & set(name)]
     if impossible:
@@ -61,7 +61,7 @@ def check_names(sink: DeltaSink, columns: pa.Schema) -> None:
 
 
 def lacking_column(place: Mapping[str, object], key: str, name: str, columns: pa.Schema) -> SpecError:
-    """The refusal of a sink that names a column which its rows do not have."""
+    """Return the error for a sink that names a column which its rows do not have."""
     near = near_key(name, columns.names)
     return SpecError(
         "TIDE-SINK-024",
@@ -83,7 +83,7 @@ def _unusable(sink: DeltaSink, key: str, name: str, reason: str) -> SpecError:
 
 
 def _type_of(name: str, columns: pa.Schema, *, with_fields: bool) -> pa.DataType | None:
-    """Type of a column, or of a field of a struct; None if there is none."""
+    """Return the type of a column, or of a field of a struct; None if there is none."""
     column = column_named(name, columns.names)
     if column is not None:
         return columns.field(column).type
@@ -100,7 +100,7 @@ def _type_of(name: str, columns: pa.Schema, *, with_fields: bool) -> pa.DataType
 
 
 def _why_not(key: str, kind: pa.DataType) -> str:
-    """The rule of Delta, or of Spark's MERGE, that a column's type breaks; empty if it breaks none."""
+    """Return the rule of Delta or of Spark's MERGE that a column's type violates; empty if none."""
     if key == "partition_by" and pa.types.is_nested(kind):
         return "and a partition is one plain value"
     if key == "key" and _holds_map(kind):

@@ -1,9 +1,10 @@
-"""One table's log as a writer needs it: transaction versions, columns, and commits of data files.
+"""One table's log for a writer: transaction versions, columns, and commits of data files.
 
-A table is opened by delta-rs, which lists its log, and then followed by the names of the next commits. Every
-commit is: refresh, compare, check, create the file of the next version, and on a conflict once more; of
-several writers one creates it, on every store. Every 100th commit, and each to a table with features that ask
-more of a commit, is made by delta-rs, which then makes a log checkpoint and clears what has expired.
+delta-rs opens a table by listing its log; after that, the table is followed by the names of the next commits.
+A commit has four steps: refresh, compare, check, and create the file of the next version. On a conflict, they
+are repeated. Of several writers, only one creates the file, on every store. Every 100th commit, and every
+commit to a table with further features, is made by delta-rs, which then makes a log checkpoint and deletes
+expired files.
 """
 
 from __future__ import annotations
@@ -31,11 +32,11 @@ from tidemill.sinks.row_rules import row_rules
 from tidemill.storage.access import access_to
 from tidemill.storage.parquet_part import PartFile
 
-# Commits read first to find one of our own: a batch that is repeated is among the newest few, unless others
-# write without end or a RESTORE took it back; then the whole log is read.
+# Number of commits that are first searched for one of this pipeline's own. A repeated batch is among the
+# newest few, unless other writers commit constantly or a RESTORE undid it; then the whole log is read.
 RECENT_COMMITS = 20
 
-# Where this is set, Delta forgets transaction versions, and the ledger alone tells what was written.
+# If this is set, Delta forgets transaction versions, and only the ledger shows what was written.
 _EXPIRY = "delta.setTransactionRetentionDuration"
 
 
@@ -43,8 +44,8 @@ class TableLog:
     """The log of the Delta table at `path`; follows it incrementally.
 
     Args:
-        path: Of the table.
-        properties: What the table is made with if it is not there yet.
+        path: Path of the table.
+        properties: Properties of the table if it must be created.
     """
 
     def __init__(self, path: str, properties: Mapping[str, str] | None = None) -> None:
@@ -53,20 +54,21 @@ class TableLog:
         self._view: LogView | None = None
         # The identity of the view's newest commit file.
         self._newest_file: str | None = None
-        # The newest batch that this log has seen in the table, its version, and the version up to which it is
-        # known to stand; that is None once the table was opened anew.
+        # The newest batch that this log has seen in the table, its version, and the version up to which the
+        # batch is known to be in the table. The last is None after the table was opened again.
         self._held: BatchCommit | None = None
         self._held_version = 0
         self._stands_at: int | None = None
 
     def refresh(self) -> LogView | None:
-        """Bring the view of the log up to date; None while there is no table.
+        """Bring the view of the log up to date; return None while the table does not exist.
 
-        A table that was dropped, or dropped and made again under the same path, is opened anew: its
-        versions begin again, and following them from the old ones would mix two tables. So is one of which
-        more than rows was changed.
+        A table that was dropped, or recreated under the same path, is opened again, because its versions
+        begin again, and following the old ones would mix two tables. A table is also opened again if a commit
+        changed more than rows.
         """
-        # In this order: commits are cleared oldest first, so one that is still there hides no cleared one.
+        # In this order: commits are cleared oldest first, so if a commit still exists, no later one was
+        # cleared.
         followed = self._identity(following=1) is not None
         if self._view is None or self._identity() != self._newest_file:
             self._open()
@@ -85,7 +87,7 @@ class TableLog:
         return None if self._view is None else self._view.identity(following)
 
     def create(self, schema: pa.Schema) -> None:
-        """Create the table unless it exists; of racing creators one wins and all go on with its table."""
+        """Create the table unless it exists; of racing creators one wins, and all continue with its table."""
         check_levels(schema, self.path)
         if self.refresh() is None:
             DeltaTable.create(
@@ -99,15 +101,15 @@ class TableLog:
                 raise self._vanished()
 
     def look(self, commit: BatchCommit) -> Commit | None:
-        """Bring the view up to date; the table's commit of a batch, None if it does not hold it.
+        """Update the view; return the table's commit of a batch, or None if the table does not have it.
 
         Raises:
             FencedError: TIDE-RUN-003, TIDE-RUN-004, if this driver must not write any more.
-            GateRefusedError: TIDE-SINK-006, if this batch, or the last one, was taken out of the table.
+            GateRefusedError: TIDE-SINK-006, if this batch, or the last one, was removed from the table.
         """
         view = self.refresh()
         transaction = None if view is None else view.transaction_version(commit.app_id)
-        # First: a verb that closed the id has restored the table, too.
+        # First, because a verb that closed the id has also restored the table.
         check_transaction(self.path, transaction, commit)
         self._check_held()
         found = self._find(transaction, commit)
@@ -134,7 +136,7 @@ class TableLog:
         self._held, self._held_version, self._stands_at = commit, version, self._version()
 
     def _check_held(self) -> None:
-        """Refuse to write on once the last batch was taken out, by a RESTORE or with the whole table."""
+        """Raise an error if the last batch was removed, by a RESTORE or with the whole table."""
         if self._held is not None and self._is_lost(self._held):
             raise taken_back(self.path, self._held)
         self._stands_at = self._version()
@@ -151,14 +153,14 @@ class TableLog:
         return any(version is None or version < self._held_version for version in restores)
 
     def check_columns(self, expected: pa.Schema, adds_columns: bool = False) -> tuple[str, ...]:
-        """Refuse a table whose columns are not those that the pipeline writes.
+        """Raise an error if the table's columns differ from those that the pipeline writes.
 
         Args:
             expected: Columns that the pipeline writes.
-            adds_columns: Whether the table may lack some.
+            adds_columns: True if the table may lack some.
 
         Returns:
-            Those that it lacks, by their paths.
+            The columns that the table lacks, by path.
 
         Raises:
             DataError: TIDE-SINK-001, naming each column that differs; TIDE-SINK-021, if a column is nested
@@ -185,7 +187,7 @@ class TableLog:
         )
 
     def check_appendable(self, expected: pa.Schema, adds_columns: bool = False) -> tuple[str, ...]:
-        """Refuse a table to which files of rows of `expected` cannot simply be added.
+        """Raise an error for a table to which files with `expected` columns cannot simply be added.
 
         Returns:
             The columns that the table lacks, as `check_columns`.
@@ -199,7 +201,7 @@ class TableLog:
         return lacking
 
     def check_changeable(self) -> None:
-        """Refuse a table whose rows may not be updated or deleted.
+        """Raise an error for a table whose rows may not be updated or deleted.
 
         Raises:
             DataError: TIDE-SINK-025. Nothing was written.
@@ -216,12 +218,12 @@ class TableLog:
         )
 
     def commit(self, parts: Sequence[PartFile], commit: BatchCommit, columns: pa.Schema) -> Written:
-        """Commit data files with transaction version and ledger entry, unless the batch is there.
+        """Commit data files with transaction version and ledger entry, unless the batch is committed.
 
         Raises:
             UnavailableError: TIDE-SINK-002, if other writers won every attempt; TIDE-SINK-005, if the table
-                was dropped meanwhile.
-            DataError: As `check_appendable`, if the table was changed meanwhile.
+                was dropped in the meantime.
+            DataError: As `check_appendable`, if the table was changed in the meantime.
             FencedError, GateRefusedError: As `look`.
         """
         facts = {"table": self.path, "batch_id": commit.batch_id}
@@ -243,14 +245,14 @@ class TableLog:
         return Written(True, rows, version)
 
     def _landed(self, commit: BatchCommit, version: int) -> None:
-        """Take note of a commit, and only then look: a RESTORE may have followed at once."""
+        """Record a commit, and only then refresh, because a RESTORE may have followed at once."""
         self._held, self._held_version, self._stands_at = commit, version, version
         if self.refresh() is None:
             raise self._vanished()
         self._check_held()
 
     def _append(self, view: LogView, parts: Sequence[PartFile], commit: BatchCommit) -> int:
-        """Make the commit; its version."""
+        """Make the commit; return its version."""
         version, now = view.version + 1, int(time.time() * 1000)
         if is_for_library(view.table, version):
             return self._append_by_library(parts, commit, now, version)
@@ -268,7 +270,7 @@ class TableLog:
         try:
             add_files(newest.table, parts, commit, now)
         except CommitFailedError as error:
-            # delta-rs says the same of a lost race and of a table feature that it does not know.
+            # delta-rs raises the same error for a lost race and for an unknown table feature.
             if self.refresh() is not None and self._version() == version - 1:
                 raise self._unwritable(str(error)) from error
             raise LostRaceError from error
@@ -277,7 +279,7 @@ class TableLog:
         return self._found(commit)
 
     def _found(self, commit: BatchCommit) -> int:
-        """Version of a commit that delta-rs made: a later one than asked for, if it had to try again."""
+        """Return the version of a commit by delta-rs; it is later than requested if delta-rs had to retry."""
         if self.refresh() is None:
             raise self._vanished()
         own = self._newest_own(commit)

@@ -1,4 +1,4 @@
-"""The one door: which writer stands behind a Delta sink."""
+"""Choose the writer of a Delta sink. All writes go through this module."""
 
 from __future__ import annotations
 
@@ -21,7 +21,7 @@ def table_writer(
     before: Stage | None = None,
     step_done: StepDone = nothing_more,
 ) -> TableWriter:
-    """The writer that the table needs; `before` is a stage that only the arrow writer can take in."""
+    """Return the table's writer; `before` is a stage that only the arrow writer can include."""
     name, _ = sink.writer_and_reason
     columns = table_schema(arrow_schema, sink)
     check_names(sink, columns)

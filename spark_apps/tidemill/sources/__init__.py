@@ -1,1 +1,1 @@
-"""Source specs -> DataFrames, as a stream or as a bounded batch."""
+"""Read the declared sources as DataFrames, as a stream or as a bounded batch."""

@@ -1,4 +1,4 @@
-"""Events of a hub's archive, read by Spark's tasks: the same columns as from the hub itself."""
+"""Read events of a hub's archive in Spark's tasks, with the same columns as from the hub itself."""
 
 from __future__ import annotations
 
@@ -18,7 +18,7 @@ from tidemill.spec.capture import PathFormat
 from tidemill.spec.project import Pipeline
 from tidemill.storage.access import access_to
 
-# Events in one Arrow batch: as many as Spark itself puts there.
+# Number of events in one Arrow batch, the same as Spark's.
 EVENTS_PER_BATCH = 10_000
 
 COLUMNS = pa.schema(
@@ -48,7 +48,7 @@ _SLICES = "path string, partition int, first long, end long"
 
 
 def read_archived(spark: SparkSession, pipeline: Pipeline, slices: Sequence[Slice]) -> DataFrame:
-    """These events as rows, each once, with offset = sequence number and timestamp = enqueued time.
+    """Return these events as rows, each once; offset = sequence number, timestamp = enqueued time.
 
     Raises:
         SpecError: TIDE-SPEC-041, if the source has no archive.
@@ -66,7 +66,7 @@ def read_archived(spark: SparkSession, pipeline: Pipeline, slices: Sequence[Slic
 
 
 def archived_rows(pipeline: Pipeline) -> Callable[[Slice], Iterator[dict[str, Any]]]:
-    """What reads slices in a task, in the columns of the source.
+    """Return a function that reads slices in a task, with the columns of the source.
 
     Raises:
         SpecError: TIDE-SPEC-041, if the source has no archive.
@@ -84,7 +84,7 @@ def archived_rows(pipeline: Pipeline) -> Callable[[Slice], Iterator[dict[str, An
     headers_of = _all_properties if pipeline.spec.source.has_device_columns else _application_properties
 
     def rows(wanted: Slice) -> Iterator[dict[str, Any]]:
-        # Opened by the task: in its own process nobody knows the access, and a connection cannot be sent.
+        # Opened in the task, because its process has no credentials, and a connection cannot be sent.
         archive = ArchiveFolder(folder, paths, access)
         return _rows(hub, wanted, events_of(archive.events, wanted), headers_of)
 
@@ -92,18 +92,18 @@ def archived_rows(pipeline: Pipeline) -> Callable[[Slice], Iterator[dict[str, An
 
 
 def ddl_of(columns: pa.Schema) -> str:
-    """Columns of a source, for Spark."""
+    """Return the columns of a source as DDL for Spark."""
     return ", ".join(f"{name} {_TYPES[name]}" for name in columns.names)
 
 
 def in_batches(rows: Iterator[dict[str, Any]], columns: pa.Schema) -> Iterator[pa.RecordBatch]:
-    """Rows as Arrow has them; columns that are not wanted are left out."""
+    """Yield rows as Arrow batches; unwanted columns are left out."""
     while part := list(itertools.islice(rows, EVENTS_PER_BATCH)):
         yield pa.RecordBatch.from_pylist(part, columns)
 
 
 def events_of(open_file: Callable[[str], Iterable[CapturedEvent]], wanted: Slice) -> Iterator[CapturedEvent]:
-    """The events of a slice, each once, however often and in whatever order its file has them.
+    """Yield the events of a slice once each, even if its file repeats or reorders them.
 
     Raises:
         DataError: TIDE-HUB-005, if the file no longer has all of them, or is gone.
@@ -117,7 +117,7 @@ def events_of(open_file: Callable[[str], Iterable[CapturedEvent]], wanted: Slice
             left -= 1
             yield event
             if not left:
-                # A chunk takes a part of a large file; that the rest is whole was seen by the plan.
+                # A chunk takes a part of a large file; the plan has checked the rest.
                 return
     if left:
         raise DataError(
@@ -133,7 +133,7 @@ def _unless_gone(open_file: Callable[[str], Iterable[CapturedEvent]], path: str)
     try:
         yield from open_file(path)
     except FileNotFoundError:
-        # What it had is counted as missing.
+        # The events of a missing file are counted as missing.
         return
 
 
@@ -146,9 +146,9 @@ def _all_properties(event: CapturedEvent) -> Headers:
 
 
 def _as_headers(properties: Mapping[str, CapturedValue]) -> Headers:
-    """Return properties as the hub's Kafka endpoint gives them; a value that is null has no bytes.
+    """Return properties as the hub's Kafka endpoint returns them; a null value has no bytes.
 
-    Capture keeps every whole number as a long, so its bytes may be wider than those that the endpoint gives.
+    Capture stores every whole number as a long, so its bytes may be wider than those of the endpoint.
     """
     return tuple((name, None if value is None else encoded(value)) for name, value in properties.items())
 

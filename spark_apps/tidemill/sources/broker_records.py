@@ -1,4 +1,4 @@
-"""Records between two offsets of one partition, read by a task without a JVM; each once, or an error."""
+"""Read records between two offsets of one partition in a task, without a JVM: each once, or an error."""
 
 from __future__ import annotations
 
@@ -10,7 +10,7 @@ from confluent_kafka import Consumer, KafkaError, Message, TopicPartition
 
 from tidemill.errors import UnavailableError
 
-# Longest silence of a broker, in seconds, before the task fails and is tried again.
+# Maximum time without an answer from a broker, in seconds, before the task fails and is tried again.
 SILENCE_SECONDS = 60.0
 
 
@@ -19,10 +19,10 @@ class BrokerRange:
     """Records of one partition.
 
     Args:
-        topic: Of which topic.
-        partition: Its number.
+        topic: The topic.
+        partition: Number of the partition.
         first: First offset.
-        end: End, exclusive. Offsets between may be missing: of compacted records, or ends of transactions.
+        end: End, exclusive. Offsets in between may be missing, because of compaction or transaction markers.
     """
 
     topic: str
@@ -32,24 +32,24 @@ class BrokerRange:
 
 
 def broker_rows(config: Mapping[str, str], wanted: BrokerRange) -> Iterator[dict[str, Any]]:
-    """The records in the columns of a source.
+    """Yield the records in the columns of a source.
 
     Args:
-        config: Of a client, with its secrets.
-        wanted: Which records.
+        config: Configuration of a client, with its secrets.
+        wanted: The records.
 
     Raises:
-        UnavailableError: TIDE-SRC-010, if the broker does not give them, or no longer has them.
+        UnavailableError: TIDE-SRC-010, if the broker does not return them, or no longer has them.
     """
     consumer = Consumer(
         {
             **config,
-            # Without subscribe and commit no group of this name ever exists.
+            # Without subscribe and commit, no group of this name is created.
             "group.id": "tidemill-past",
             "enable.auto.commit": False,
-            # Never on to the oldest, or newest, record instead: that would skip what is gone.
+            # Never continue with the oldest or newest record instead, which would skip missing records.
             "auto.offset.reset": "error",
-            # Says where a partition ends whose last offsets are no records.
+            # Reports the end of a partition whose last offsets are not records.
             "enable.partition.eof": True,
             "log_level": 0,
         }
@@ -63,9 +63,9 @@ def broker_rows(config: Mapping[str, str], wanted: BrokerRange) -> Iterator[dict
 
 
 def _until(consumer: Consumer, wanted: BrokerRange) -> Iterator[Message]:
-    """Up to the end, which may lie behind the last record: then the partition's own end tells."""
+    """Yield messages up to the end, which may be after the last record; then the partition's end stops it."""
     while True:
-        # Not `consume`, which waits for as many as it is asked for.
+        # Not `consume`, which waits for the requested number of messages.
         message = consumer.poll(SILENCE_SECONDS)
         if message is None:
             raise _not_given(wanted, "no answer")
@@ -82,7 +82,7 @@ def _until(consumer: Consumer, wanted: BrokerRange) -> Iterator[Message]:
 
 
 def _row(message: Message) -> dict[str, Any]:
-    # As a consumer has them: pairs.
+    # A consumer returns pairs.
     headers: Any = message.headers()
     return {
         "kafka_key": message.key(),
@@ -90,7 +90,7 @@ def _row(message: Message) -> dict[str, Any]:
         "kafka_topic": message.topic(),
         "kafka_partition": message.partition(),
         "kafka_offset": message.offset(),
-        # In microseconds: a producer may send a time that Python's datetime does not hold.
+        # In microseconds, because a producer may send a time that Python's datetime cannot hold.
         "kafka_timestamp": message.timestamp()[1] * 1000,
         "kafka_headers": [{"key": name, "value": value} for name, value in headers] if headers else None,
     }

@@ -1,7 +1,7 @@
-"""The scan of a files source: Spark lists, orders and remembers the files, and cuts large ones into ranges.
+"""The scan of a files source: Spark lists, orders and remembers the files, and splits large ones into ranges.
 
 Tasks read the ranges themselves (`payload/files`), so the scan is the same for every format. Spark's own
-readers take names of files for patterns, skip folders, and parse otherwise than the decoders of topics do.
+readers treat file names as patterns, skip folders, and parse differently from the decoders of topics.
 """
 
 from __future__ import annotations
@@ -27,7 +27,7 @@ from tidemill.spec.project import Pipeline
 # spark_apps/jvm
 FILE_RANGES = "io.tidemill.files.FileRanges"
 
-# Spark wants columns of every file format. A range has none.
+# Spark requires columns for every file format, but a range has none.
 SCAN_SCHEMA = "nothing boolean"
 
 # Formats of which a task can read a part of a file.
@@ -35,7 +35,7 @@ _SPLITTABLE = frozenset({"json", "csv", "text", "parquet", "orc", "avro"})
 
 
 def ranges(scan: DataFrame) -> DataFrame:
-    """Return the ranges that a scan gives, by the columns of `payload/files/byte_ranges.py`."""
+    """Return the ranges of a scan, with the columns of `payload/files/byte_ranges.py`."""
     columns = {
         RANGE_LOCATION: "file_path",
         FILE: "file_path",
@@ -48,13 +48,13 @@ def ranges(scan: DataFrame) -> DataFrame:
 
 
 def scan_options(pipeline: Pipeline, folder: str) -> dict[str, str]:
-    """Return which files the scan of a folder takes, and whether it cuts them."""
+    """Return the scan's options: the files of a folder to include, and if they are split."""
     files = pipeline.spec.source.chosen
     options = {"recursiveFileLookup": "true", "splittable": str(_is_splittable(pipeline)).lower()}
     if (pattern := files.option("pathGlobFilter", "")) != "":
         options["pathGlobFilter"] = pattern
     if not files.recursive or WILDCARDS & set(files.path):
-        # For `WantedFiles`, a setting of the session: Spark passes options on in lower case.
+        # For `WantedFiles`, as session settings, because Spark passes options on in lower case.
         options["tidemill.files.folder"] = folder
         options["tidemill.files.recursive"] = str(files.recursive).lower()
     return options

@@ -1,4 +1,4 @@
-"""Asking an event hub for its facts, over AMQP (port 5671): needs no consumer group and reads no event."""
+"""Ask an event hub for its facts over AMQP (port 5671); needs no consumer group and reads no events."""
 
 from __future__ import annotations
 
@@ -16,10 +16,10 @@ from tidemill.spec.eventhubs_source import EventHubsSource
 from tidemill.spec.project import Pipeline
 from tidemill.spec.secret_value import read_secret
 
-# Longest wait for one answer, in seconds. Someone waits at a prompt, and the answer is not needed.
+# Maximum time for one answer, in seconds. A user waits at a prompt, and the answer is optional.
 ANSWER_TIMEOUT_SECONDS = 5
 
-# Only events are read by a consumer group. The name is asked for all the same.
+# Only events are read with a consumer group, but the SDK requires its name.
 _NO_GROUP = "$Default"
 
 # Over AMQP, tokens are for the service as a whole, in every cloud.
@@ -27,12 +27,12 @@ _SCOPE = "https://eventhubs.azure.net/.default"
 
 
 def ask_hub(pipeline: Pipeline) -> HubFacts:
-    """What the hub of a pipeline says of itself.
+    """Return the facts of a pipeline's hub.
 
     Raises:
-        UnavailableError: TIDE-HUB-010, if it does not answer; 032 to 035, if no token can be had.
-        SpecError: TIDE-HUB-011, if the secret is no connection string, or it refuses the login; 012, if there
-            is no such hub; 030 or 031, if the application or its tenant is wrong.
+        UnavailableError: TIDE-HUB-010, if it does not answer; 032 to 035, if no token is available.
+        SpecError: TIDE-HUB-011, if the secret is not a connection string, or the hub refuses the login; 012,
+            if there is no such hub; 030 or 031, if the application or its tenant is wrong.
     """
     source = pipeline.spec.source.event_hub
     if source is None:
@@ -45,7 +45,7 @@ def ask_hub(pipeline: Pipeline) -> HubFacts:
             hub = client.get_eventhub_properties()
             told = [client.get_partition_properties(number) for number in hub["partition_ids"]]
     except (EventHubError, OSError, ValueError) as error:
-        # Without its cause: the SDK's messages may quote a token.
+        # Without its cause, because the SDK's messages may quote a token.
         raise _failed(source, error) from None
     return HubFacts(hub["created_at"], {each["id"]: _partition(each) for each in told})
 
@@ -65,7 +65,7 @@ def _client(pipeline: Pipeline, source: EventHubsSource) -> EventHubConsumerClie
 
 
 def _client_by_token(source: EventHubsSource, login: TokenLogin) -> EventHubConsumerClient:
-    # Once before the SDK asks: within it, what is wrong would be one of its own errors.
+    # Once before the SDK asks, because the SDK would wrap the error in one of its own.
     login.token(_SCOPE)
     return EventHubConsumerClient(
         source.host, source.hub, _NO_GROUP, credential=_Credential(login), **_limits(source)
@@ -73,13 +73,13 @@ def _client_by_token(source: EventHubsSource, login: TokenLogin) -> EventHubCons
 
 
 class _Credential:
-    """What the SDK wants of azure-identity."""
+    """The part of azure-identity's interface that the SDK needs."""
 
     def __init__(self, login: TokenLogin) -> None:
         self._login = login
 
     def get_token(self, *_: str, **__: Any) -> AccessToken:
-        """A token for the hub."""
+        """Return a token for the hub."""
         token = self._login.token(_SCOPE)
         return AccessToken(token.value, int(token.expires_at))
 
@@ -93,14 +93,14 @@ def _limits(source: EventHubsSource) -> dict[str, Any]:
     if source.ca_file is not None:
         limits["connection_verify"] = source.ca_file
     if source.amqp_endpoint is not None:
-        # With an address of its own the SDK would take WebSockets.
+        # With a custom address, the SDK would use WebSockets.
         address = {"custom_endpoint_address": f"sb://{source.amqp_endpoint}"}
         limits |= {**address, "transport_type": TransportType.Amqp}
     return limits
 
 
 def _partition(told: dict[str, Any]) -> HubPartition:
-    # Of an empty partition, the last number is the one before the next event's, or -1.
+    # In an empty partition, the last number is the one before the next event's, or -1.
     end = told["last_enqueued_sequence_number"] + 1
     never = end == 0
     beginning = end if told["is_empty"] else told["beginning_sequence_number"]

@@ -1,4 +1,4 @@
-"""The tables that a stream is joined with: read whole at each batch, in the newest version at that moment."""
+"""The tables that a stream is joined with: each batch reads them completely, in their newest version."""
 
 from __future__ import annotations
 
@@ -14,12 +14,12 @@ from tidemill.spec.project import Pipeline
 def read_tables(
     spark: SparkSession, pipeline: Pipeline, versions: Mapping[str, int] | None = None
 ) -> dict[str, DataFrame]:
-    """The tables, by the names of their sources.
+    """Return the tables by the names of their sources.
 
     Args:
         spark: The session.
-        pipeline: Whose sources.
-        versions: To read in the place of the newest ones.
+        pipeline: Pipeline of the sources.
+        versions: Versions to read instead of the newest ones.
     """
     chosen = versions or {}
     return {
@@ -34,6 +34,6 @@ def _reader(spark: SparkSession, version: int | None) -> Any:
 
 
 def newest_versions(pipeline: Pipeline) -> dict[str, int]:
-    """Newest version of each table that exists, by the name of its source."""
+    """Return the newest version of each existing table, by the name of its source."""
     tables = {name: open_table(pipeline.layout.table(table)) for name, table in pipeline.spec.tables.items()}
     return {name: table.version() for name, table in tables.items() if table is not None}

@@ -1,6 +1,6 @@
-"""Kafka client settings from an environment or an event hub: for Spark's source and sink, and for offsets.
+"""Kafka client settings from an environment or an event hub, for Spark's source and sink, and for offsets.
 
-The values hold passwords. They go straight into reader options or a client and are never logged.
+The values hold passwords. They are passed directly to reader options or a client, and are never logged.
 """
 
 from __future__ import annotations
@@ -18,14 +18,14 @@ from tidemill.spec.sources import EventHubsSource
 _PLAIN_MODULE = "org.apache.kafka.common.security.plain.PlainLoginModule"
 _SCRAM_MODULE = "org.apache.kafka.common.security.scram.ScramLoginModule"
 
-# Both libraries' word for a login by token.
+# Both libraries' name for a login by token.
 _BY_BEARER = "OAUTHBEARER"
 
-# This literal user name tells Event Hubs that the password is a whole connection string.
+# With this literal user name, Event Hubs treats the password as a whole connection string.
 _CONNECTION_STRING_USER = "$ConnectionString"
 
-# Event Hubs cuts idle connections after 240 s, and Kafka's defaults (540 s, 300 s) would find out by
-# failed requests; the other two are what its documentation recommends.
+# Event Hubs closes idle connections after 240 s. Kafka's defaults (540 s, 300 s) would notice only by failed
+# requests. The other two values are those that its documentation recommends.
 _EVENT_HUBS_CLIENT = {
     "connections.max.idle.ms": "180000",
     "metadata.max.age.ms": "180000",
@@ -36,7 +36,7 @@ _EVENT_HUBS_CLIENT = {
 
 @dataclass(frozen=True)
 class KafkaClient:
-    """How to reach brokers.
+    """The connection settings for brokers.
 
     Args:
         bootstrap_servers: `host:port[,host:port…]`.
@@ -46,8 +46,8 @@ class KafkaClient:
         password: Value of the secret; never shown.
         ca_file: PEM file with the certificate authority.
         client_options: Further settings of every client.
-        isolation: What a consumer reads of transactions; None for a client that only writes.
-        login: Where tokens come from, in the place of mechanism, user and password.
+        isolation: Isolation level of a consumer; None for a client that only writes.
+        login: Source of tokens, instead of mechanism, user and password.
     """
 
     bootstrap_servers: str
@@ -64,7 +64,7 @@ class KafkaClient:
         return f"KafkaClient({self.bootstrap_servers!r}, {self.protocol})"
 
     def spark_options(self) -> dict[str, str]:
-        """Options of Spark's Kafka source and sink, with the prefix `kafka.`."""
+        """Return options of Spark's Kafka source and sink, with the prefix `kafka.`."""
         options = {"bootstrap.servers": self.bootstrap_servers, **dict(self.client_options)}
         if self.isolation is not None:
             options["isolation.level"] = self.isolation
@@ -80,11 +80,11 @@ class KafkaClient:
         return {f"kafka.{name}": value for name, value in options.items()}
 
     def librdkafka_config(self) -> dict[str, Any]:
-        """Settings of confluent-kafka's clients, for reading offsets and topic metadata.
+        """Return settings of confluent-kafka's clients, for reading offsets and topic metadata.
 
         Raises:
-            SpecError, UnavailableError: TIDE-HUB-030 to 035, if no token can be had. It is asked for here:
-                the client would only say that no broker answers.
+            SpecError, UnavailableError: TIDE-HUB-030 to 035, if no token is available. The token is requested
+            here, because the client would only report that no broker answers.
         """
         config: dict[str, Any] = {
             "bootstrap.servers": self.bootstrap_servers,
@@ -109,7 +109,7 @@ class KafkaClient:
 
 
 def _token_callback(login: TokenLogin) -> Callable[[str], tuple[str, float]]:
-    """What librdkafka calls for the first token and for each after it."""
+    """Return librdkafka's callback for the first token and for each later one."""
 
     def token(_: str) -> tuple[str, float]:
         found = login.token()
@@ -119,7 +119,7 @@ def _token_callback(login: TokenLogin) -> Callable[[str], tuple[str, float]]:
 
 
 def kafka_client(pipeline: Pipeline) -> KafkaClient:
-    """The client that reads the pipeline's own source, or that of the environment's brokers.
+    """Return the client for the pipeline's own source, or for the environment's brokers.
 
     Raises:
         SpecError: If the environment names no brokers, or a secret has no value here.
@@ -133,7 +133,7 @@ def kafka_client(pipeline: Pipeline) -> KafkaClient:
 
 
 def environment_client(environment: Environment) -> KafkaClient:
-    """The client of the environment's brokers."""
+    """Return the client of the environment's brokers."""
     security = environment.kafka.security
     servers = environment.kafka.bootstrap_servers
     if security.event_hubs is not None:

@@ -1,4 +1,4 @@
-"""Kafka positions: which topics and partitions there are, where they begin and end, where a time lies.
+"""Kafka positions: topics and partitions, their beginnings and ends, and offsets by time.
 
 Positions are `{topic: {partition: offset}}`, as Spark writes them; an end is exclusive.
 """
@@ -17,8 +17,8 @@ from tidemill.errors import AbsentError, SpecError, UnavailableError
 from tidemill.ledger.entry import Positions
 from tidemill.sources.kafka_clients import KafkaClient
 
-# Longest wait for one answer, in seconds. Longer than a leader election of a healthy cluster, shorter
-# than a person at a prompt would wait.
+# Maximum time for one answer, in seconds. Longer than a leader election of a healthy cluster, but shorter
+# than the patience of a user at a prompt.
 ANSWER_TIMEOUT_SECONDS = 10.0
 
 _FIX = "correct the secret that the environment or the source names"
@@ -37,12 +37,12 @@ class KafkaOffsets:
         self._errors: dict[int, str] = {}
         config: dict[str, Any] = {
             **client.librdkafka_config(),
-            # librdkafka demands a name; without subscribe and commit no group of it ever exists.
+            # librdkafka requires a name; without subscribe and commit, no such group is created.
             "group.id": "tidemill-offsets",
             "enable.auto.commit": False,
-            # Decides what the end of a partition is: with transactions that are open, where the first begins.
+            # Decides the end of a partition: if transactions are open, it is where the first one begins.
             "isolation.level": client.isolation or "read_committed",
-            # librdkafka prints to stderr by itself; what goes wrong is raised below.
+            # librdkafka prints to stderr by default; problems are raised below instead.
             "log_level": 0,
             "error_cb": lambda error: self._errors.setdefault(error.code(), error.str()),
         }
@@ -55,7 +55,7 @@ class KafkaOffsets:
         self._consumer.close()
 
     def partitions(self, topics: Iterable[str]) -> dict[str, list[int]]:
-        """Partitions of each topic.
+        """Return the partitions of each topic.
 
         Raises:
             UnavailableError: TIDE-SRC-001, if no broker answers.
@@ -79,21 +79,21 @@ class KafkaOffsets:
         return {topic: sorted(known[topic].partitions) for topic in wanted}
 
     def cluster(self) -> str | None:
-        """Id of the cluster; None if it does not tell."""
+        """Return the id of the cluster; None if the broker does not report it."""
         with self._answering():
             return self._consumer.list_topics(timeout=ANSWER_TIMEOUT_SECONDS).cluster_id or None
 
     def matching(self, topics: Iterable[str] | re.Pattern[str]) -> list[str]:
-        """The topics themselves, or all whose whole name matches a pattern."""
+        """Return the given topics, or all topics whose whole name matches a pattern."""
         if not isinstance(topics, re.Pattern):
             return list(topics)
         return sorted(name for name in self._known() if topics.fullmatch(name))
 
     def found(self, topics: Iterable[str] | re.Pattern[str]) -> list[str]:
-        """The same, and of a pattern one at least.
+        """Return the same, and require at least one match of a pattern.
 
         Raises:
-            AbsentError: TIDE-SRC-002, if no topic matches: a query would read nothing, and not say so.
+            AbsentError: TIDE-SRC-002, if no topic matches, because a query would silently read nothing.
         """
         matching = self.matching(topics)
         if isinstance(topics, re.Pattern) and not matching:
@@ -112,15 +112,15 @@ class KafkaOffsets:
         return matching
 
     def ends(self, topics: Iterable[str]) -> Positions:
-        """First offset after the last record of each partition."""
+        """Return the first offset after the last record of each partition."""
         return self.ranges(topics)[1]
 
     def beginnings(self, topics: Iterable[str]) -> Positions:
-        """Offset of the oldest record of each partition that the broker still has."""
+        """Return the offset of the oldest record that the broker still has, for each partition."""
         return self.ranges(topics)[0]
 
     def ranges(self, topics: Iterable[str]) -> tuple[Positions, Positions]:
-        """Beginnings and ends, by one question per partition."""
+        """Return beginnings and ends, with one request per partition."""
         oldest: Positions = {}
         ends: Positions = {}
         for topic, numbers in self.partitions(topics).items():
@@ -130,11 +130,11 @@ class KafkaOffsets:
         return oldest, ends
 
     def at_time(self, topics: Iterable[str], moment: datetime) -> Positions:
-        """First offset of each partition whose Kafka timestamp is not before `moment`; else its end."""
+        """Return the first offset of each partition whose timestamp is not before `moment`; else its end."""
         return self.from_ends(self.ends(topics), moment)
 
     def from_ends(self, ends: Positions, moment: datetime) -> Positions:
-        """The same of partitions whose ends are known."""
+        """Return the same for partitions whose ends are known."""
         milliseconds = int(moment.timestamp() * 1000)
         wanted = [TopicPartition(t, int(p), milliseconds) for t, ps in ends.items() for p in ps]
         with self._answering():
@@ -160,7 +160,7 @@ class KafkaOffsets:
 
     @contextmanager
     def _answering(self) -> Iterator[None]:
-        """Turn a missing answer into what it means.
+        """Convert errors of the client.
 
         Raises:
             UnavailableError: TIDE-SRC-001, if no broker answers.
@@ -169,7 +169,7 @@ class KafkaOffsets:
         try:
             yield
         except KafkaException as error:
-            # The call only says that time is up; why, librdkafka tells its callback at the next poll.
+            # The call only reports a timeout; librdkafka passes the reason to its callback at the next poll.
             self._consumer.poll(0)
             refused = self._errors.get(KafkaError._AUTHENTICATION)
             if refused is not None:
@@ -191,12 +191,12 @@ class KafkaOffsets:
 
 
 def _named(known: Iterable[str]) -> str:
-    """Some topics' names, without the broker's own."""
+    """Return the names of some topics, without internal ones."""
     return ", ".join(sorted(topic for topic in known if not topic.startswith("__"))[:20]) or "none"
 
 
 def records_between(start: Positions, end: Positions) -> int:
-    """How many offsets lie between two positions; a partition that is new in `end` counts from 0."""
+    """Return the number of offsets between two positions; a new partition in `end` counts from 0."""
     return sum(
         max(0, offset - start.get(topic, {}).get(partition, 0))
         for topic, partitions in end.items()

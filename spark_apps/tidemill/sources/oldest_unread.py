@@ -1,4 +1,4 @@
-"""How long the oldest event that was not read has been in its hub: found by asking where moments lie."""
+"""Estimate the arrival time of the oldest unread event in a hub, by a binary search over offsets by time."""
 
 from __future__ import annotations
 
@@ -9,22 +9,22 @@ from tidemill.sources.kafka_clients import kafka_client
 from tidemill.sources.offsets import KafkaOffsets
 from tidemill.spec.project import Pipeline
 
-# Times that the range is halved: 16 tell it to four seconds of three days, so that two such moments, minutes
-# apart, tell a speed.
+# Number of times that the range is halved. 16 give a precision of four seconds in three days, so two such
+# results, minutes apart, give a read speed.
 HALVINGS = 16
 
 
 def all_read_before(pipeline: Pipeline, read: Positions, kept: timedelta, now: datetime) -> datetime | None:
-    """A moment before which all that came was read, or `kept` ago; None if all was read.
+    """Return a time before which all events were read, at least `now - kept`; None if all are read.
 
-    A stream that runs, and falls behind, plans its batches now and reads what came long ago: when it did so
-    says nothing.
+    A running stream that falls behind plans its batches now but reads old events, so its batch times say
+    nothing about its lag.
 
     Args:
-        pipeline: Of one stream.
-        read: Next offset of each partition; of one that is not there, nothing was read.
-        kept: How long the hub keeps an event.
-        now: Until when one looks.
+        pipeline: Pipeline with one stream.
+        read: Next offset of each partition; a missing partition was never read.
+        kept: Retention of the hub.
+        now: End of the search range.
 
     Raises:
         UnavailableError: If no broker answers.

@@ -1,10 +1,10 @@
-"""All files that a files source has had: those in its folder, and those that were archived.
+"""Read all files that a files source ever had: those in its folder, and the archived ones.
 
-Spark lists the folder first and the archive then. A file that is archived meanwhile is copied before it is
-deleted, so it is in one of the two listings or in both; of two alike the one in the folder is read. If it is
-gone by then, Spark fails: no row is missed without a word.
+Spark lists the folder first and then the archive. A file that is archived in the meantime is copied before it
+is deleted, so it is in at least one of the two listings. If it is in both, the one in the folder is read. If
+that one is gone by then, Spark fails, so no row is silently missed.
 
-Rows of archived files say what they said before: the path at which the file came.
+Rows of archived files keep the original path of the file.
 """
 
 from __future__ import annotations
@@ -26,20 +26,20 @@ Read = Callable[[str], DataFrame]
 
 
 def files_path(pipeline: Pipeline, files: FilesSource) -> str:
-    """Return what Spark reads of a files source: a URI as it is declared, or a folder below the root."""
+    """Return the path that Spark reads: a URI as declared, or a folder below the root."""
     return pipeline.layout.folder_pattern(files.path)
 
 
 def read_past_files(
     pipeline: Pipeline, files: FilesSource, read: Read, wanted: AbstractSet[str] | None = None
 ) -> DataFrame:
-    """Each file once, from the source's folder or from its archive.
+    """Read each file once, from the source's folder or from its archive.
 
     Args:
-        pipeline: Whose.
+        pipeline: The pipeline.
         files: Its files source.
         read: Reads one folder, as ranges of files.
-        wanted: Which files of the source's folder, by name below it; None for all.
+        wanted: Files of the source's folder to read, by name below it; None for all.
     """
     here = read(files_path(pipeline, files))
     place = files_place(pipeline.layout, files.path)
@@ -65,7 +65,7 @@ def _without(records: DataFrame, uris: list[str]) -> DataFrame:
 
 
 def files_of(pipeline: Pipeline, records: DataFrame) -> frozenset[str]:
-    """Names of all files that records are read from, below the source's folder."""
+    """Return the names of all files that records are read from, below the source's folder."""
     files = pipeline.spec.source.chosen
     place = files_place(pipeline.layout, files.path)
     uris = records.inputFiles()
@@ -76,7 +76,7 @@ def files_of(pipeline: Pipeline, records: DataFrame) -> frozenset[str]:
 
 
 def as_in_rows(uri: str) -> str:
-    """A file's URI as `_metadata.file_path` has it: of a local one with a single slash."""
+    """Return a file's URI as in `_metadata.file_path`: a single slash for a local file."""
     return uri.replace("file:///", "file:/", 1) if uri.startswith("file:///") else uri
 
 
@@ -85,12 +85,12 @@ def _as_they_came(archived: DataFrame, prefix: str, original: str) -> DataFrame:
 
 
 def moved_path(path: Column, before: str, after: str) -> Column:
-    """Paths that begin with `before`, beginning with `after`."""
+    """Replace the prefix `before` of paths with `after`."""
     return F.concat(F.lit(after), F.substring(path, len(before) + 1, 1_000_000))
 
 
 def _has_archive(pipeline: Pipeline, place: FilesPlace) -> bool:
-    """Whether there is an archived file that the declaration's `*` stand for."""
+    """Return True if an archived file matches the declaration's pattern."""
     store = open_files(pipeline.layout, place)
     if store is None:
         return False

@@ -1,7 +1,7 @@
-"""The past of a topic, or hub, as a stream of one batch: what a warm start reads first.
+"""The past of a topic or hub, as a stream of one batch, which a warm start reads first.
 
-Its offsets look as Kafka's source writes them, so that Kafka's source goes on in the same checkpoint. None of
-Spark's own sources reads an archive by partition and number, or ends where it is told to.
+Its offsets have the format of Kafka's source, so that Kafka's source can continue in the same checkpoint.
+None of Spark's own sources can read an archive by partition and number, or end at a given offset.
 """
 
 from __future__ import annotations
@@ -27,7 +27,7 @@ Rows = Callable[[Slice | BrokerRange], Iterator[dict[str, Any]]]
 
 
 def past_stream(spark: SparkSession, pipeline: Pipeline, warm: WarmStart) -> DataFrame:
-    """All of a past as one batch, in the columns of the pipeline's source."""
+    """Return the whole past as one batch, in the columns of the pipeline's source."""
     headers = pipeline.spec.source.reads_headers
     columns = pa.schema([field for field in COLUMNS if headers or field.name != "kafka_headers"])
     spark.dataSource.register(_source(_parts_of(warm), warm, columns, _rows_of(pipeline, warm)))
@@ -37,7 +37,7 @@ def past_stream(spark: SparkSession, pipeline: Pipeline, warm: WarmStart) -> Dat
 def _source(
     parts: list[Slice | BrokerRange], warm: WarmStart, columns: pa.Schema, rows_of: Rows
 ) -> type[DataSource]:
-    """A class for Spark, made here because what it holds, secrets among it, must stand in no option."""
+    """Return a source class for Spark; a local class, because its secrets must not be in options."""
 
     class PastReader(DataSourceStreamReader):
         def initialOffset(self) -> dict[str, Any]:  # noqa: N802  # Spark's name
@@ -67,7 +67,7 @@ def _source(
 
 
 def _parts_of(warm: WarmStart) -> list[Slice | BrokerRange]:
-    """A task for each slice of the archive, and for what the broker has of each partition."""
+    """Return a task for each slice of the archive, and for the broker's part of each partition."""
     slices = () if warm.archive is None else warm.archive.slices
     return [*slices, *_ranges(warm.join, warm.end)]
 

@@ -1,4 +1,4 @@
-"""Opening a pipeline's source: as a stream, or as a bounded batch of the past."""
+"""Open a pipeline's source, as a stream or as a bounded batch of the past."""
 
 from __future__ import annotations
 
@@ -36,7 +36,7 @@ from tidemill.spec.sources import (
     StartingOffsets,
 )
 
-# Age limit of files where none is wanted. Spark's default is a week: older files would be skipped unsaid.
+# Age limit of files if none is declared. Spark's default is a week, and it would silently skip older files.
 _NO_LIMIT = timedelta(days=365_000)
 
 # Changes at which Delta would wait for a user's consent. Each start checks sinks and transform anyway.
@@ -50,16 +50,17 @@ def read_streams(
     past: WarmStart | None = None,
     checkpoint: str | None = None,
 ) -> dict[str, DataFrame]:
-    """Each stream by its name, with what the door needs; Kafka records come with their lineage columns.
+    """Return each stream by name, with the columns that decoding needs; Kafka records have lineage columns.
 
-    Several have their names in the checkpoint, too.
+    Several streams also have their names in the checkpoint.
 
     Args:
         spark: The session.
-        pipeline: What reads them.
-        start: First offsets of the one stream in the place of the declared ones, where it has read nothing.
-        past: What the one stream is instead, at a warm start.
-        checkpoint: The query's, where tables with column mapping keep the schemas that they were read with.
+        pipeline: Pipeline that reads them.
+        start: First offsets instead of the declared ones, for a single stream that has read nothing.
+        past: Past to read instead of the single stream, at a warm start.
+        checkpoint: The query's checkpoint, where tables with column mapping store the schemas that they were
+            read with.
     """
     if past is not None:
         return {SOURCE_NAME: _with_arrival(pipeline, past_stream(spark, pipeline, past))}
@@ -81,10 +82,10 @@ def read_streams(
 def _tracking_schemas(
     reader: DataStreamReader, pipeline: Pipeline, checkpoint: str | None, stream: str
 ) -> DataStreamReader:
-    """Let a stream of a table with column mapping go on where columns are renamed or dropped.
+    """Let a stream of a table with column mapping continue when columns are renamed or dropped.
 
     Delta ends the query at such a change, and the next one reads with the new columns (TIDE-SRC-006). Verbs
-    do not copy the folder, so a checkpoint that goes back begins it again.
+    do not copy the folder, so a checkpoint that goes back starts it again.
     """
     delta = pipeline.spec.source.delta
     if delta is None or checkpoint is None:
@@ -104,7 +105,7 @@ def _stream(reader: DataStreamReader, pipeline: Pipeline, start: Positions | Non
         return with_lineage(reader.format("kafka").options(**options).load(), source.reads_headers)
     if source.files is not None:
         options = scan_options(pipeline, files_path(pipeline, source.files)) | _files_limits(source.files)
-        # Spark would take a name such as `a[1].json`, which it has listed, for a pattern.
+        # Spark would treat a name that it has listed, such as `a[1].json`, as a pattern.
         scan = reader.format(FILE_RANGES).schema(SCAN_SCHEMA).options(**options, __globPaths__="false")
         return ranges(scan.load(scanned_folder(pipeline)))
     if source.delta is not None:
@@ -122,14 +123,14 @@ def _stream(reader: DataStreamReader, pipeline: Pipeline, start: Positions | Non
 
 @dataclass(frozen=True)
 class Past:
-    """What of a source is read as a batch.
+    """The part of a source that is read as a batch.
 
     Args:
-        start: First offsets, of a topic.
+        start: First offsets of a topic.
         end: End offsets, exclusive.
-        version: Of the table that is read; the newest one by default.
-        archive: Where older events of a hub are read.
-        files: Names of the files that are read, below the source's folder; None for all.
+        version: Version of the table to read; by default the newest one.
+        archive: Archive with older events of a hub.
+        files: Names of the files to read, below the source's folder; None for all.
     """
 
     start: Positions | None = None
@@ -140,7 +141,7 @@ class Past:
 
 
 def read_batch(spark: SparkSession, pipeline: Pipeline, past: Past) -> DataFrame:
-    """The source as a batch: Kafka between two positions, others as a whole.
+    """Read the source as a batch: Kafka between two positions, others completely.
 
     Raises:
         SpecError: TIDE-SPEC-040, if the source has no past.
@@ -175,14 +176,14 @@ def _batch(spark: SparkSession, pipeline: Pipeline, past: Past) -> DataFrame:
 
 
 def _range(spark: SparkSession, pipeline: Pipeline, past: Past) -> DataFrame:
-    """Records between two positions, from the archive of a hub as far as it is said to have them."""
+    """Return records between two positions; the archive of a hub supplies its part of the range."""
     source, start, end = pipeline.spec.source, past.start or {}, past.end or {}
     archived = None
     if past.archive is not None:
         slices = past.archive.between(start, end)
         archived = read_archived(spark, pipeline, slices) if slices else None
         start = past.archive.from_hub(start)
-        # Where the range ends before the hub's part begins, nothing is read there.
+        # If the range ends before the hub's part begins, nothing is read from the hub.
         end = past.archive.from_hub(end)
     options = _kafka_options(pipeline, _partitions_of(end) if end else _subscription(source.chosen))
     options |= {"startingOffsets": json.dumps(start), "endingOffsets": json.dumps(end)}
@@ -191,20 +192,20 @@ def _range(spark: SparkSession, pipeline: Pipeline, past: Past) -> DataFrame:
 
 
 def with_lineage(records: DataFrame, headers: bool) -> DataFrame:
-    """Kafka's columns under names that cannot be taken for payload columns."""
+    """Rename Kafka's columns so that they cannot be mistaken for payload columns."""
     lineage = ["key", "value", "topic", "partition", "offset", "timestamp", *(["headers"] if headers else [])]
     return records.select(*(F.col(name).alias(f"kafka_{name}") for name in lineage))
 
 
 def _with_arrival(pipeline: Pipeline, records: DataFrame) -> DataFrame:
-    """The records, with the time of the batch where event times are compared with it."""
+    """Return the records, with the time of the batch if event times are compared with it."""
     if pipeline.spec.max_ahead is None:
         return records
     return records.withColumn(BATCH_TIME, F.current_timestamp())
 
 
 def _files_limits(files: FilesSource) -> dict[str, str]:
-    """How a stream takes files."""
+    """Return the options that limit and order the files of a stream."""
     age = _NO_LIMIT if isinstance(files.max_file_age, str) else files.max_file_age
     milliseconds = age // timedelta(milliseconds=1)
     limits = {"latestFirst": str(files.order == "newest").lower(), "maxFileAge": f"{milliseconds}ms"}
@@ -216,7 +217,7 @@ def _files_limits(files: FilesSource) -> dict[str, str]:
 
 
 def _partitions_of(positions: Positions) -> dict[str, str]:
-    """Exactly these: Spark refuses offsets that leave out a partition which was added to the topic since."""
+    """Return exactly these partitions: Spark refuses offsets that lack a partition added since."""
     return {"assign": json.dumps({topic: list(map(int, found)) for topic, found in positions.items()})}
 
 
@@ -228,7 +229,7 @@ def _kafka_options(pipeline: Pipeline, subscription: dict[str, str]) -> dict[str
         **subscription,
         "groupIdPrefix": consumer_group_prefix(pipeline.name),
         "includeHeaders": str(source.reads_headers).lower(),
-        # Never false: records that the broker no longer has would be skipped without a word.
+        # Never false, because Spark would silently skip records that the broker no longer has.
         "failOnDataLoss": "true",
     }
 
@@ -255,7 +256,7 @@ def _beginning(start: StartingOffsets) -> dict[str, str]:
         return {"startingOffsets": start if isinstance(start, str) else json.dumps(start)}
     return {
         "startingTimestamp": str(int(start.timestamp() * 1000)),
-        # A partition without a record since then starts at its end, not with an error.
+        # A partition without a later record starts at its end instead of raising an error.
         "startingOffsetsByTimestampStrategy": "latest",
     }
 

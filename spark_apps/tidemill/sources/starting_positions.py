@@ -1,4 +1,4 @@
-"""Where a reset begins: `earliest`, `latest`, a moment or offsets, as numbers for each partition."""
+"""The beginning of a reset (`earliest`, `latest`, a time or offsets) as numbers for each partition."""
 
 from __future__ import annotations
 
@@ -19,19 +19,17 @@ from tidemill.spec.starting_offsets import check_starting_offsets
 # Spark's own numbers for the ends of a partition.
 _EARLIEST, _LATEST = -2, -1
 
-# Longest text that is looked at, in characters: thousands of partitions are less.
+# Maximum length of the text, in characters; thousands of partitions need less.
 MAX_TEXT = 1_000_000
 
 
 def starting_positions(pipeline: Pipeline, wanted: str) -> dict[str, Positions | None]:
-    """For each stream, by name: the first offset of each partition; None for one that begins as declared.
+    """Return the first offset of each partition, by stream; None for a stream that begins as declared.
 
-    Offsets as JSON are each stream's of its own topics.
-
-    Asks the broker unless every offset is named.
+    JSON offsets apply to the stream that reads the topic. The broker is asked unless every offset is given.
 
     Raises:
-        UsageError: TIDE-CKPT-044, if one cannot begin there.
+        UsageError: TIDE-CKPT-044, if a stream cannot begin there.
         UnavailableError: TIDE-SRC-001, TIDE-SRC-002, if the broker must be asked and does not answer.
     """
     if not pipeline.spec.has_named_streams:
@@ -50,7 +48,7 @@ def starting_positions(pipeline: Pipeline, wanted: str) -> dict[str, Positions |
 
 
 def _own(stream: Pipeline, given: Mapping[str, Any]) -> dict[str, Any] | None:
-    """Those of the topics that one of several streams reads; None for another kind of source."""
+    """Return the offsets of the topics that one of several streams reads; None for another kind of source."""
     if not stream.spec.source.is_kafka:
         return None
     named = stream.spec.source.topics_or_pattern
@@ -120,7 +118,7 @@ def _assigned(pipeline: Pipeline) -> list[str]:
 
 
 def _of_assigned(pipeline: Pipeline, found: Positions) -> Positions:
-    """Without the partitions that the pipeline does not read."""
+    """Return the positions without the partitions that the pipeline does not read."""
     kafka = pipeline.spec.source.kafka
     if kafka is None or kafka.assign is None:
         return found

@@ -1,4 +1,4 @@
-"""Names of streams in the checkpoint: what Spark must be told, and what Spark 4.2.0 forgets with them."""
+"""Names of streams in the checkpoint: Spark's settings for them, and a workaround for Spark 4.2.0."""
 
 from __future__ import annotations
 
@@ -6,8 +6,8 @@ from typing import Any
 
 from pyspark.sql import SparkSession
 
-# Values for one stream, and for several. Both or none: named offsets need format 2, and then every stream
-# needs a name.
+# Values for one stream, and for several. The two settings belong together: named offsets need format 2, and
+# then every stream needs a name.
 CONF_OF_NAMES = {
     "spark.sql.streaming.queryEvolution.enableSourceEvolution": ("false", "true"),
     "spark.sql.streaming.offsetLog.formatVersion": ("1", "2"),
@@ -15,7 +15,7 @@ CONF_OF_NAMES = {
 
 
 def tell_of_names(spark: SparkSession, *, named: bool) -> None:
-    """Make the session's next query keep its streams by name, or not."""
+    """Set whether the session's next query identifies its streams by name."""
     for name, (one, several) in CONF_OF_NAMES.items():
         spark.conf.set(name, several if named else one)
     if named:
@@ -23,11 +23,11 @@ def tell_of_names(spark: SparkSession, *, named: bool) -> None:
 
 
 def _keep_partitions(spark: SparkSession) -> None:
-    """Let named offsets keep `spark.sql.shuffle.partitions`, as those of one stream do.
+    """Make named offsets keep `spark.sql.shuffle.partitions`, as the offsets of one stream do.
 
-    Spark 4.2.0 leaves the number out (SPARK-59919). Without it, no query starts again that was killed inside
-    a batch after its first ("None.get"), and state would be read with another number of partitions. The
-    settings that offsets keep are a list of Scala's, whose last cell can take one more.
+    Spark 4.2.0 omits the number (SPARK-59919). Without it, a query that was killed inside a batch after its
+    first cannot start again ("None.get"), and state would be read with another number of partitions. The kept
+    settings are a Scala list, whose last cell can be extended by one.
     """
     jvm: Any = spark._jvm
     confs = _module(jvm.org.apache.spark.sql.execution.streaming.checkpointing, "OffsetSeqMetadata")
@@ -40,5 +40,5 @@ def _keep_partitions(spark: SparkSession) -> None:
 
 
 def _module(package: Any, name: str) -> Any:
-    """One of Scala's objects."""
+    """Return a Scala object."""
     return getattr(getattr(package, f"{name}$"), "MODULE$")

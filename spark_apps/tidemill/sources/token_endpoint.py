@@ -1,6 +1,6 @@
-"""Asking Microsoft Entra ID for a token: client credentials of OAuth 2.0, by a secret or an assertion.
+"""Request a token from Microsoft Entra ID: OAuth 2.0 client credentials, by a secret or an assertion.
 
-What the endpoint says is never quoted but for its codes: descriptions may repeat what was sent.
+Of the endpoint's answer, only its codes are quoted, because descriptions may repeat the request.
 """
 
 from __future__ import annotations
@@ -21,13 +21,13 @@ from urllib.request import HTTPRedirectHandler, HTTPSHandler, Request, build_ope
 from tidemill.errors import SpecError, TidemillError, UnavailableError
 from tidemill.sources.web_token import AccessToken, check_begun, read_token, wrong_clock
 
-# Longest wait for an answer, in seconds. Someone may wait at a prompt; Entra answers in less than one.
+# Maximum time for an answer, in seconds. A user may wait at a prompt; Entra answers in less than one.
 ANSWER_TIMEOUT_SECONDS = 10.0
-# Far above any token.
+# Far above the size of any token.
 MAX_ANSWER_BYTES = 2**20
 
-# Numbers of Entra's error messages (AADSTS…). It says that they may change; OAuth's own `error` decides
-# where none of these is found.
+# Numbers of Entra's error messages (AADSTS…). Entra says that they may change; if none of these is found,
+# OAuth's own `error` decides.
 _NO_SUCH_TENANT = frozenset({90002, 900023, 900021})
 _ASSERTION_OUT_OF_TIME = frozenset({700024})
 _OAUTH_ERROR = re.compile(r"[a-z_]{1,40}")
@@ -35,13 +35,13 @@ _OAUTH_ERROR = re.compile(r"[a-z_]{1,40}")
 
 @dataclass(frozen=True)
 class Application:
-    """An application of a directory, at the endpoint that gives it tokens.
+    """An application of a directory, at the endpoint that issues its tokens.
 
     Args:
-        authority: URL without a slash at its end.
+        authority: URL without a trailing slash.
         tenant: The directory.
         client: The application's id.
-        proven_by: Where its proof comes from, for people: never the proof.
+        proven_by: Readable source of its proof; never the proof itself.
     """
 
     authority: str
@@ -51,12 +51,12 @@ class Application:
 
     @property
     def address(self) -> str:
-        """URL of the endpoint."""
+        """Return the URL of the endpoint."""
         return f"{self.authority}/{self.tenant}/oauth2/v2.0/token"
 
     @property
     def facts(self) -> dict[str, object]:
-        """Of errors."""
+        """Return the facts for errors."""
         return {
             "authority": self.authority,
             "tenant": self.tenant,
@@ -66,16 +66,16 @@ class Application:
 
 
 def ask_for_token(application: Application, proof: Mapping[str, str], scope: str) -> AccessToken:
-    """A new token.
+    """Request a new token.
 
     Args:
-        application: Who asks.
+        application: The application.
         proof: `client_secret`, or `client_assertion` with its type.
-        scope: What the token is for.
+        scope: Scope of the token.
 
     Raises:
         SpecError: TIDE-HUB-030, if the proof is refused; 031, if there is no such tenant.
-        UnavailableError: TIDE-HUB-032, if no token comes back; 035, if it does not hold by this clock.
+        UnavailableError: TIDE-HUB-032, if no token is returned; 035, if it is not valid by this clock.
     """
     form = {"grant_type": "client_credentials", "client_id": application.client, "scope": scope, **proof}
     request = Request(  # noqa: S310  # the pattern allows http(s) only
@@ -142,7 +142,7 @@ def _silent(application: Application, reason: str) -> UnavailableError:
 
 
 def _said(error: HTTPError) -> tuple[str, frozenset[int]]:
-    """OAuth's word for what is wrong, and Entra's numbers; empty, if something else answered."""
+    """Return OAuth's error code and Entra's numbers; empty if the answer is not from a token endpoint."""
     try:
         answer: Any = json.loads(error.read(MAX_ANSWER_BYTES))
         said, numbers = str(answer["error"]), answer.get("error_codes") or ()
@@ -157,7 +157,7 @@ def _named(numbers: frozenset[int]) -> str:
 
 
 class _NoRedirects(HTTPRedirectHandler):
-    """A redirect would send the proof to where it leads; it is an error like any other answer."""
+    """Refuses redirects, because a redirect would send the proof to its target."""
 
     def redirect_request(self, *_: Any, **__: Any) -> None:
         return None

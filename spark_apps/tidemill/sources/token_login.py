@@ -1,4 +1,4 @@
-"""Logins to a namespace by tokens: where the next one comes from, here and in Kafka's Java clients.
+"""Logins to a namespace by tokens: the source of the next token, in Python and in Kafka's Java clients.
 
 | login | Python | Java |
 |---|---|---|
@@ -6,8 +6,8 @@
 | token file | the file, read each time | the same |
 | workload identity | the proof's file, read each time, then the token endpoint | the same |
 
-Kafka's own handler reads a file once, so a stream would die when the first token ends; and what a token
-endpoint answers comes into its log and its exceptions.
+Kafka's own handler is not used: it reads a file only once, so a stream would fail when the first token
+expires, and it logs the answers of a token endpoint.
 """
 
 from __future__ import annotations
@@ -31,23 +31,24 @@ _MODULE = "org.apache.kafka.common.security.oauthbearer.OAuthBearerLoginModule"
 _HANDLER = "io.tidemill.kafka.FreshTokenLogin"
 _ASSERTION_TYPE = "urn:ietf:params:oauth:client-assertion-type:jwt-bearer"
 
-# Share of its life after which a token is used for no other client. Kafka's clients renew theirs then, too.
+# Share of its lifetime after which a token is not given to other clients. Kafka's clients also renew theirs
+# then.
 _FRESH_SHARE = 0.8
 
 
 class TokenLogin(Protocol):
-    """Where tokens come from."""
+    """A source of tokens."""
 
     def token(self, scope: str | None = None) -> AccessToken:
-        """One that holds now; `scope` for another service than the Kafka endpoint.
+        """Return a valid token; `scope` is set for a service other than the Kafka endpoint.
 
         Raises:
             SpecError: TIDE-HUB-030 or 031, if the application or its tenant is wrong.
-            UnavailableError: TIDE-HUB-032 to 035, if none can be had now.
+            UnavailableError: TIDE-HUB-032 to 035, if no token is available now.
         """
 
     def java_options(self) -> dict[str, str]:
-        """Settings of Kafka's Java clients. Holds secrets."""
+        """Return settings of Kafka's Java clients, which hold secrets."""
 
 
 @dataclass(frozen=True)
@@ -59,22 +60,22 @@ class ClientSecret:
     scope: str
 
     def token(self, scope: str | None = None) -> AccessToken:
-        """From the token endpoint, or the last one while it is fresh."""
+        """Return a token from the token endpoint, or the last one while it is fresh."""
         return _FRESH.token(self.application, {"client_secret": self.secret}, scope or self.scope)
 
     def java_options(self) -> dict[str, str]:
-        """For our handler."""
+        """Return the settings of Tidemill's handler."""
         return _our_handler({**_asks(self.application, self.scope), "clientSecret": self.secret})
 
 
 @dataclass(frozen=True)
 class TokenFile:
-    """A file that something else keeps fresh."""
+    """A file that another program renews."""
 
     path: str
 
     def token(self, scope: str | None = None) -> AccessToken:
-        """What stands there now, for whatever it is good."""
+        """Return the current token in the file; `scope` is ignored."""
         del scope
         try:
             token = read_token(_content(self.path))
@@ -93,30 +94,30 @@ class TokenFile:
         return token
 
     def java_options(self) -> dict[str, str]:
-        """For our handler."""
+        """Return the settings of Tidemill's handler."""
         return _our_handler({"tokenFile": self.path})
 
 
 @dataclass(frozen=True)
 class FederatedToken:
-    """A workload identity: a file that Kubernetes keeps fresh is shown to the token endpoint."""
+    """A workload identity: the token endpoint accepts a token file that Kubernetes renews."""
 
     application: Application
     path: str
     scope: str
 
     def token(self, scope: str | None = None) -> AccessToken:
-        """From the token endpoint, or the last one while it is fresh."""
+        """Return a token from the token endpoint, or the last one while it is fresh."""
         proof = {"client_assertion_type": _ASSERTION_TYPE, "client_assertion": _content(self.path)}
         return _FRESH.token(self.application, proof, scope or self.scope)
 
     def java_options(self) -> dict[str, str]:
-        """For our handler."""
+        """Return the settings of Tidemill's handler."""
         return _our_handler({**_asks(self.application, self.scope), "assertionFile": self.path})
 
 
 class _FreshTokens:
-    """The last token of each application, so that the clients of one command ask once."""
+    """The last token of each application, so that the clients of one command make one request."""
 
     def __init__(self) -> None:
         self._kept: dict[object, tuple[AccessToken, float]] = {}
@@ -128,7 +129,7 @@ class _FreshTokens:
             return kept[0]
         token = ask_for_token(application, proof, scope)
         now = time.time()
-        # Proofs change, too: what is no longer fresh is forgotten.
+        # Proofs also change, so stale tokens are dropped.
         self._kept = {name: found for name, found in self._kept.items() if now < found[1]}
         self._kept[key] = (token, now + (token.expires_at - now) * _FRESH_SHARE)
         return token
@@ -140,16 +141,16 @@ _FRESH = _FreshTokens()
 def token_login(
     auth: HubLogin, environment: Environment, host: str, variables: Mapping[str, str] = os.environ
 ) -> TokenLogin | None:
-    """The login to a namespace; None for a connection string.
+    """Return the login to a namespace; None for a connection string.
 
     Args:
-        auth: What is declared.
-        environment: Where its secrets are.
+        auth: The declared login.
+        environment: Environment of its secrets.
         host: The namespace's host.
-        variables: Those of this process.
+        variables: Environment variables of this process.
 
     Raises:
-        SpecError: TIDE-SPEC-030, if a secret has no value here; 033, if a workload identity is none here.
+        SpecError: TIDE-SPEC-030, if a secret has no value here; 033, if there is no workload identity here.
     """
     scope = f"https://{host}/.default"
     if auth.client_secret is not None:
@@ -208,7 +209,7 @@ def _our_handler(options: dict[str, str]) -> dict[str, str]:
 
 
 def jaas_line(module: str, options: Mapping[str, str]) -> str:
-    """One JAAS line. An unescaped `"` of a value would make Kafka's error print the rest of it."""
+    """Return one JAAS line. With an unescaped `"` in a value, Kafka's error would print the rest of it."""
     return f"{module} required " + " ".join(f'{name}="{_escaped(v)}"' for name, v in options.items()) + ";"
 
 

@@ -1,4 +1,4 @@
-"""What the broker says that the gate wants to know: offsets and ids of the topics that a pipeline reads."""
+"""The broker's facts for the gate: offsets and ids of the topics that a pipeline reads."""
 
 from __future__ import annotations
 
@@ -17,12 +17,12 @@ from tidemill.sources.kafka_clients import KafkaClient, kafka_client
 from tidemill.sources.offsets import ANSWER_TIMEOUT_SECONDS, KafkaOffsets
 from tidemill.spec.project import Pipeline
 
-# What a broker that gives topics no ids answers instead: Kafka before 2.8, and Event Hubs.
+# Placeholder from brokers that give topics no ids: Kafka before 2.8, and Event Hubs.
 _NO_ID = "AAAAAAAAAAAAAAAAAAAAAA"
 
 
 def with_topics(facts: CheckpointFacts, pipeline: Pipeline) -> CheckpointFacts:
-    """The gate's facts with what the broker says; as they are if no source is Kafka's.
+    """Return the gate's facts with those of the broker; unchanged without a Kafka source.
 
     Raises:
         UnavailableError: If no broker answers, or a topic is missing: a reason to wait, not to refuse.
@@ -38,7 +38,7 @@ def with_topics(facts: CheckpointFacts, pipeline: Pipeline) -> CheckpointFacts:
 
 
 def with_topics_if_told(facts: CheckpointFacts, pipeline: Pipeline) -> tuple[CheckpointFacts, str]:
-    """The same, and why nobody was asked: a broker that does not answer is no reason to refuse."""
+    """Return the same and "", or the unchanged facts and the error: a silent broker forbids no start."""
     try:
         return with_topics(facts, pipeline), ""
     except TidemillError as error:
@@ -46,7 +46,7 @@ def with_topics_if_told(facts: CheckpointFacts, pipeline: Pipeline) -> tuple[Che
 
 
 def ask_topics(pipeline: Pipeline) -> TopicFacts:
-    """Where each partition begins and ends, and the topics' ids.
+    """Return the beginning and end of each partition, and the topics' ids.
 
     Raises:
         UnavailableError: If no broker answers, or a topic is missing.
@@ -62,7 +62,7 @@ def ask_topics(pipeline: Pipeline) -> TopicFacts:
 
 
 def _ids(client: KafkaClient, topics: Iterable[str]) -> dict[str, str]:
-    """Ids of topics; without those that the broker does not tell: not every broker can, or may."""
+    """Return the ids of topics that the broker reports; some brokers cannot or may not report them."""
     admin = AdminClient({**client.librdkafka_config(), "log_level": 0})
     asked: dict[str, Future[TopicDescription]] = admin.describe_topics(
         TopicCollection(list(topics)), request_timeout=ANSWER_TIMEOUT_SECONDS

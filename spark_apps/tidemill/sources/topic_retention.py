@@ -1,4 +1,4 @@
-"""How long the brokers keep the records of a pipeline's topics."""
+"""The brokers' retention of a pipeline's topics."""
 
 from __future__ import annotations
 
@@ -13,23 +13,23 @@ from tidemill.sources.kafka_clients import KafkaClient, kafka_client
 from tidemill.sources.offsets import KafkaOffsets
 from tidemill.spec.project import Pipeline
 
-# `retention.ms` of a topic that keeps its records for ever.
+# `retention.ms` of a topic with unlimited retention.
 _FOR_EVER = -1
 
-# Longest wait for one answer, in seconds. Someone waits at a prompt, and the answer is not needed.
+# Maximum time for one answer, in seconds. A user waits at a prompt, and the answer is optional.
 ANSWER_TIMEOUT_SECONDS = 5.0
 
 
 class TopicRetention:
-    """Asks brokers; one that did not answer once is not asked again."""
+    """Asks brokers; a broker that did not answer once is not asked again."""
 
     def __init__(self) -> None:
         self._away: set[str] = set()
 
     def __call__(self, pipeline: Pipeline) -> SourceRetention | None:
-        """The shortest retention of the pipeline's topics; None if no broker answers.
+        """Return the shortest retention of the pipeline's topics; None if no broker answers.
 
-        Event Hubs answers as a broker does. A topic may delete sooner by size; that is not looked at.
+        Event Hubs answers like a broker. A topic may delete earlier by size, which is not considered.
         """
         servers = None
         try:

@@ -1,4 +1,4 @@
-"""JSON web tokens as they are shown to brokers: how long one holds. Nothing is verified here."""
+"""JSON web tokens for brokers: their times only. Nothing is verified here."""
 
 from __future__ import annotations
 
@@ -10,8 +10,8 @@ from dataclasses import dataclass, field
 
 from tidemill.errors import UnavailableError
 
-# Seconds that clocks may differ. A healthy machine's differ by milliseconds; Entra's own tokens begin at the
-# second in which they are made.
+# Maximum difference of clocks, in seconds. A healthy machine differs by milliseconds; Entra's tokens are
+# valid from the second of their creation.
 CLOCK_LEEWAY_SECONDS = 60.0
 
 
@@ -25,10 +25,10 @@ class AccessToken:
 
 
 def read_token(text: str) -> AccessToken:
-    """A token with the times that it names.
+    """Return a token with its times.
 
     Raises:
-        ValueError: If it is none. The message holds nothing of it.
+        ValueError: If the text is not a token. The message never quotes it.
     """
     parts = text.split(".")
     if len(parts) != 3 or not text.isascii() or any(sign.isspace() for sign in text):
@@ -45,17 +45,17 @@ def read_token(text: str) -> AccessToken:
 
 
 def check_begun(token: AccessToken, now: float, facts: dict[str, object]) -> None:
-    """See that a token holds already, by this machine's clock.
+    """Raise an error if a token is not valid yet by this machine's clock.
 
     Raises:
-        UnavailableError: TIDE-HUB-035, if it does not.
+        UnavailableError: TIDE-HUB-035, if it is not.
     """
     if token.not_before > now + CLOCK_LEEWAY_SECONDS:
         raise wrong_clock(facts, f"{token.not_before - now:.0f} s behind")
 
 
 def wrong_clock(facts: dict[str, object], clock: str) -> UnavailableError:
-    """The clock of this machine is not that of who made a token."""
+    """Return the error for a clock that differs from the token issuer's."""
     return UnavailableError(
         "TIDE-HUB-035",
         "By the clock of this machine, a new token does not hold.",

@@ -1,1 +1,1 @@
-"""Object store access through obstore: local folders, Azure and S3 behind one small interface."""
+"""Storage access through obstore: one small interface for local folders, Azure and S3."""

@@ -1,8 +1,8 @@
-"""Which access belongs to which storage root, in this process.
+"""The credentials for each storage root in this process.
 
-Whoever opens an environment says so once (`open_storage`); from then on a path below its root is enough to
-reach it. So credentials are no argument of everything that takes a path, and a secret is read when a path is
-first used, not when conf is.
+The code that opens an environment registers its root once (`open_storage`). From then on, a path below the
+root is enough to access it. So credentials need not be passed along with every path, and a secret is read
+when a path is first used, not when conf is loaded.
 """
 
 from __future__ import annotations
@@ -18,7 +18,7 @@ _known: dict[str, Callable[[], Access]] = {}
 
 
 def open_storage(environment: Environment) -> None:
-    """Make the environment's storage root reachable from this process. Reads no secret yet."""
+    """Register the environment's storage root in this process. Reads no secret yet."""
     storage = environment.spec.storage
     if storage is None:
         return
@@ -32,10 +32,10 @@ def open_storage(environment: Environment) -> None:
 
 
 def access_to(path: str) -> Access:
-    """The access that a path needs: that of the longest root above it.
+    """Return the credentials for a path: those of the longest registered root above it.
 
     Raises:
-        SpecError: TIDE-SPEC-030, if a secret has no value here; 033, if a workload identity is none here.
+        SpecError: TIDE-SPEC-030, if a secret has no value here; 033, if there is no workload identity here.
     """
     roots = [root for root in _known if path == root or path.startswith(root + "/")]
     return _known[max(roots, key=len)]() if roots else NO_ACCESS

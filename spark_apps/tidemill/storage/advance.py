@@ -1,4 +1,4 @@
-"""How far work on many objects has come, for whoever waits for it."""
+"""Progress reports of work on many objects."""
 
 from __future__ import annotations
 
@@ -11,13 +11,13 @@ Result = TypeVar("Result")
 
 @dataclass(frozen=True)
 class Advance:
-    """How far one piece of work has come.
+    """The progress of one piece of work.
 
     Args:
         what: The work, in a few words.
-        done: Objects that are done.
-        total: Of so many.
-        size: Bytes of those that are done; 0 where nobody counts them.
+        done: Number of finished objects.
+        total: Number of all objects.
+        size: Bytes of the finished objects; 0 if they are not counted.
     """
 
     what: str
@@ -27,7 +27,7 @@ class Advance:
 
     @property
     def is_counted(self) -> bool:
-        """Whether there is more to say than that it is at work."""
+        """Return True if there are several objects to count."""
         return self.total > 1
 
 
@@ -35,16 +35,16 @@ Told = Callable[[Advance], None]
 
 
 def nobody_told(_: Advance) -> None:
-    """Nobody waits."""
+    """Ignore the progress."""
 
 
 @dataclass(frozen=True)
 class Work:
-    """What is counted, and who is told of it.
+    """A piece of work and its progress callback.
 
     Args:
         what: The work, in a few words.
-        total: Objects.
+        total: Number of objects.
         told: Called before the first object, and after each.
     """
 
@@ -55,7 +55,10 @@ class Work:
     def counted(
         self, results: Iterable[Result], size_of: Callable[[Result], int] = lambda _: 0
     ) -> Iterator[Result]:
-        """Pass results on as they come, one for each object. Of no objects nothing is told."""
+        """Pass on results as they arrive, one for each object.
+
+        Without objects, the callback is never called.
+        """
         if self.total:
             self.told(Advance(self.what, 0, self.total))
         size = 0

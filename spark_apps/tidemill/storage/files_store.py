@@ -1,4 +1,4 @@
-"""The store that a files source's own files are in, which may be outside of the storage root."""
+"""The store of a files source's files, which may be outside of the storage root."""
 
 from __future__ import annotations
 
@@ -14,16 +14,17 @@ from tidemill.spec.files_place import FilesPlace
 from tidemill.storage.access import access_to
 from tidemill.storage.store import Store, StoredFile
 
-# Names that every client of a store takes for the same object; others may be encoded twice, or not at all.
+# Names that every client of a store maps to the same object. Clients may encode other names twice, or not at
+# all.
 _PLAIN_NAME = re.compile(r"[A-Za-z0-9_.=-][A-Za-z0-9_.=/-]*")
 
 
 class LandedFiles(Protocol):
-    """Files that others put somewhere, under names of their choice."""
+    """Files that other systems put into a folder, under names of their choice."""
 
     @property
     def root(self) -> str:
-        """Folder or bucket that holds them."""
+        """Return the folder or bucket of the files."""
 
     def list_files(self, folder: str) -> list[StoredFile]:
         """Return the files below a folder at any depth, sorted by path."""
@@ -39,7 +40,7 @@ class LandedFiles(Protocol):
 
 
 class LocalFiles:
-    """Files of a local folder. obstore fails for a folder that has a name with a control character.
+    """Files of a local folder. obstore fails if a folder name has a control character.
 
     Args:
         root: The folder.
@@ -85,11 +86,11 @@ def open_files(layout: Layout, place: FilesPlace) -> LandedFiles | None:
         return LocalFiles(place.base) if os.path.isdir(place.base) else None  # noqa: PTH112  # as it is spelled
     if place.base == layout.root:
         return Store(layout.root)
-    # The bucket or container of the storage root, whose keys open it all.
+    # The bucket or container of the storage root; its keys give access to the whole bucket.
     bucket = "/".join(place.base.split("/")[:3])
     return Store(bucket, access_to(layout.root))
 
 
 def has_one_name(name: str) -> bool:
-    """True if Spark and this store call a file by one name."""
+    """Return True if Spark and this store use the same name for a file."""
     return _PLAIN_NAME.fullmatch(name) is not None

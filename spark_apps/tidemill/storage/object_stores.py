@@ -1,7 +1,7 @@
-"""What each client needs to reach one object store: obstore, delta-rs and Hadoop's file systems.
+"""The options that each client needs for one object store: obstore, delta-rs and Hadoop's file systems.
 
-One root stands in the environment and is used as it is by all three; only options differ. The names are those
-of the Rust crate object_store (`account_key`, …), of Hadoop's ABFS (`fs.azure.*`) and S3A (`fs.s3a.*`).
+All three use the root in the environment unchanged; only their options differ. The option names are those of
+the Rust crate object_store (`account_key`, …), of Hadoop's ABFS (`fs.azure.*`) and of S3A (`fs.s3a.*`).
 """
 
 from __future__ import annotations
@@ -15,19 +15,19 @@ from urllib.parse import urlsplit
 from tidemill.spec.storage import AzureStorage, S3Storage, StorageAccess
 from tidemill.storage.workload_identity import WorkloadIdentity, read_workload_identity
 
-# Finds the value of a secret by its name.
+# Returns the value of a secret by its name.
 ReadSecret = Callable[[str], str]
 
 
 @dataclass(frozen=True)
 class Access:
-    """How clients reach what lies below one storage root. Holds secrets and never shows them.
+    """The credentials and options for one storage root. Its text form shows no secrets.
 
     Args:
-        options: For obstore and delta-rs.
-        plain_http: Whether the address is not encrypted: an emulator on this machine.
-        hadoop: For Spark, set on its Hadoop configuration after the start: what Spark is started with stands
-            on the JVM's command line, where every user of the machine can read it.
+        options: Options of obstore and delta-rs.
+        plain_http: True if the address is not encrypted, as for an emulator on this machine.
+        hadoop: Spark's Hadoop configuration, set after the start. Options at the start would be on the JVM's
+            command line, where every user of the machine can read them.
     """
 
     options: Mapping[str, str] = field(default_factory=dict)
@@ -38,15 +38,15 @@ class Access:
         return f"Access({', '.join(self.options)})"
 
     def obstore_arguments(self) -> dict[str, Any]:
-        """Arguments of `obstore.store.from_url`."""
+        """Return the arguments of `obstore.store.from_url`."""
         return {"config": dict(self.options), "client_options": {"allow_http": self.plain_http}}
 
     def delta_options(self) -> dict[str, str]:
-        """`storage_options` of delta-rs."""
+        """Return `storage_options` of delta-rs."""
         return {**self.options, **({"allow_http": "true"} if self.plain_http else {})}
 
 
-# A local folder, or an object store that knows this machine (a role, a managed identity).
+# For a local folder, or an object store that recognises this machine (a role, a managed identity).
 NO_ACCESS = Access()
 
 
@@ -56,10 +56,10 @@ def read_access(
     read_secret: ReadSecret,
     variables: Mapping[str, str] = os.environ,
 ) -> Access:
-    """The access to a storage root.
+    """Return the credentials for a storage root.
 
     Raises:
-        SpecError: TIDE-SPEC-030, if a secret has no value here; 033, if a workload identity is none here.
+        SpecError: TIDE-SPEC-030, if a secret has no value here; 033, if there is no workload identity here.
     """
     if storage is None:
         return NO_ACCESS
@@ -101,12 +101,12 @@ def _identity(host: str, identity: WorkloadIdentity) -> Access:
 def _azure(host: str, azure: AzureStorage, proof: Access) -> Access:
     account = host.partition(".")[0]
     options = {"account_name": account, **proof.options}
-    # The default client is Apache's, which is none of the jars.
+    # The default client is Apache's, which is not among the jars.
     hadoop = {**proof.hadoop, "fs.azure.networking.library": "JDK_HTTP_URL_CONNECTION"}
     if azure.endpoint is None:
         return Access(options, hadoop=hadoop)
     address = urlsplit(azure.endpoint)
-    # An emulator has no host name for each account: the account is the first part of the path.
+    # An emulator has no host name per account, so the account is the first part of the path.
     options["endpoint"] = f"{azure.endpoint}/{account}"
     hadoop["fs.azure.abfs.endpoint"] = address.netloc
     hadoop["fs.azure.always.use.https"] = str(address.scheme == "https").lower()
@@ -125,8 +125,8 @@ def _s3(s3: S3Storage, read_secret: ReadSecret, variables: Mapping[str, str]) ->
             "fs.s3a.aws.credentials.provider": "org.apache.hadoop.fs.s3a.SimpleAWSCredentialsProvider",
         }
     elif variables.get("AWS_WEB_IDENTITY_TOKEN_FILE"):
-        # The role of a pod's service account. S3A's own list of providers lacks it, and goes on to that of
-        # the node; obstore and delta-rs find it.
+        # The role of a pod's service account. S3A's own list of providers lacks it and continues with the
+        # node's role, while obstore and delta-rs find it.
         hadoop["fs.s3a.aws.credentials.provider"] = (
             "software.amazon.awssdk.auth.credentials.WebIdentityTokenFileCredentialsProvider"
         )

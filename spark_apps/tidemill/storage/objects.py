@@ -1,4 +1,4 @@
-"""Opening a folder or a prefix of an object store with obstore."""
+"""Open a folder or a prefix of an object store with obstore."""
 
 from __future__ import annotations
 
@@ -11,9 +11,9 @@ from tidemill.storage.object_stores import Access
 
 
 def open_objects(root: str, access: Access | None = None) -> ObjectStore:
-    """The objects below `root`: an absolute local folder, made if missing, or a URI."""
+    """Return the objects below `root`: an absolute local folder, created if missing, or a URI."""
     if "://" not in root:
-        # automatic_cleanup stays off: a folder that becomes empty is Spark's or the user's to remove.
+        # automatic_cleanup stays off: only Spark or the user removes an empty folder.
         return LocalStore(Path(root), mkdir=True)
     given = access_to(root) if access is None else access
     return from_url(root, **given.obstore_arguments()) if given.options else from_url(root)

@@ -1,4 +1,4 @@
-"""Writing one Parquet data file of a Delta table, with the statistics that its log entry carries.
+"""Write one Parquet data file of a Delta table, with the statistics for its log entry.
 
 The format of the statistics is Delta's "Per-file Statistics" (Delta transaction log protocol): numRecords,
 minValues, maxValues and nullCount of the first 32 columns.
@@ -27,11 +27,12 @@ from tidemill.storage.objects import open_objects
 
 # Delta indexes the first 32 columns by default (delta.dataSkippingNumIndexedCols).
 INDEXED_COLUMNS = 32
-# Longest text kept as a minimum or maximum, in characters, as Delta's own writer cuts it.
+# Maximum length of a text that is kept as a minimum or maximum, in characters; Delta's own writer truncates
+# it the same way.
 INDEXED_TEXT_CHARACTERS = 32
 _LAST_CHARACTER = "\U0010ffff"
 
-# Days of 0001-01-01 and 9999-12-31: years beyond have no form in Delta's format that every reader parses.
+# Days of 0001-01-01 and 9999-12-31. Not every reader can parse years beyond them in Delta's format.
 _EPOCH = datetime(1970, 1, 1)  # noqa: DTZ001  # local times have no zone
 _FIRST_DAY = date.min.toordinal() - _EPOCH.toordinal()
 _LAST_DAY = date.max.toordinal() - _EPOCH.toordinal()
@@ -64,10 +65,10 @@ def write_part(
     batches: Iterable[pa.RecordBatch],
     access: Access = NO_ACCESS,
 ) -> PartFile | None:
-    """Write batches as one file below `folder`; None and no file, if there are no rows.
+    """Write batches as one file below `folder`; return None without a file if there are no rows.
 
-    The file appears as a whole or not at all; a file of the same name is replaced. A task gets the access
-    from its driver: in its own process no environment was opened.
+    The file appears as a whole or not at all, and replaces a file of the same name. A task receives the
+    credentials from its driver, because no environment was opened in the task's process.
     """
     store = open_objects(folder, access)
     rows = (batch for batch in batches if batch.num_rows)
@@ -87,7 +88,7 @@ def write_part(
 
 
 class _Upload(io.RawIOBase):
-    """An object store's writer as the file object that Parquet wants; counts the bytes."""
+    """An object store's writer as a file object for Parquet; counts the bytes."""
 
     def __init__(self, target: obstore.WritableFile) -> None:
         self._target = target
@@ -103,7 +104,7 @@ class _Upload(io.RawIOBase):
 
 
 class _Values:
-    """The facts about the values of a file that Parquet's footer does not hold.
+    """Facts about the values of a file that are not in Parquet's footer.
 
     Args:
         schema: Columns of the file.
@@ -113,13 +114,13 @@ class _Values:
         indexed = list(schema)[:INDEXED_COLUMNS]
         self._floats = [field.name for field in indexed if _is_float(field.type)]
         self._texts = [field.name for field in indexed if _is_text(field.type)]
-        # Float columns with a NaN: Spark sorts it above all numbers, and the footer leaves it out.
+        # Float columns with a NaN. Spark sorts NaN above all numbers, and the footer leaves it out.
         self.nan: set[str] = set()
-        # Minimum and maximum of text columns: the footer has none longer than 4 KiB.
+        # Minimum and maximum of text columns. The footer has none longer than 4 KiB.
         self.texts: dict[str, tuple[bytes, bytes]] = {}
 
     def see(self, batch: pa.RecordBatch) -> None:
-        """Take note of the next rows of the file."""
+        """Record the facts of the next rows of the file."""
         self.nan |= {name for name in self._floats if pc.any(pc.is_nan(batch.column(name))).as_py()}
         for name in self._texts:
             low, high = pc.min_max(batch.column(name)).values()
@@ -137,9 +138,10 @@ def statistics(
 ) -> dict[str, Any]:
     """Return Delta's statistics of one file, from the Parquet footer.
 
-    A bound that Delta's JSON format cannot hold is left out, so that statistics never fail a write and never
-    exclude a row that is there. With one minimum left out, all are, and likewise maximums, because
-    deltalake 1.6 reads a missing bound next to others as null: a filter on its column then finds no row.
+    A bound that Delta's JSON format cannot represent is left out, so that statistics never fail a write and
+    never exclude an existing row. If one minimum is left out, all minimums are, and likewise for maximums.
+    The reason is that deltalake 1.6 reads a missing bound next to others as null, so a filter on its column
+    finds no row.
 
     Args:
         metadata: The footer.
@@ -166,7 +168,7 @@ def statistics(
 
 
 def _leaves(metadata: pq.FileMetaData) -> dict[str, int]:
-    """Index of each Parquet column that is a whole table column (nested ones have no bounds of their own)."""
+    """Return the index of each Parquet column that is a whole table column; nested ones have no bounds."""
     if metadata.num_row_groups == 0:
         return {}
     group = metadata.row_group(0)
@@ -175,7 +177,7 @@ def _leaves(metadata: pq.FileMetaData) -> dict[str, int]:
 
 
 def _parts(metadata: pq.FileMetaData, leaf: int | None) -> list[pq.Statistics] | None:
-    """Return a column's statistics of each row group; None if one has none, or the column is nested."""
+    """Return a column's statistics per row group; None if a group has none, or the column is nested."""
     if leaf is None:
         return None
     columns = (metadata.row_group(group).column(leaf) for group in range(metadata.num_row_groups))
@@ -184,7 +186,7 @@ def _parts(metadata: pq.FileMetaData, leaf: int | None) -> list[pq.Statistics] |
 
 
 def _has_bounds(kind: pa.DataType) -> bool:
-    """Return True if Delta's statistics have bounds of columns of this type."""
+    """Return True if Delta's statistics have bounds for columns of this type."""
     other = (
         *(pa.types.is_boolean, pa.types.is_signed_integer, pa.types.is_decimal),
         *(pa.types.is_date32, pa.types.is_timestamp),
@@ -201,8 +203,9 @@ def _is_text(kind: pa.DataType) -> bool:
 
 
 def _stored(kind: pa.DataType, parts: Sequence[pq.Statistics]) -> tuple[Any, Any]:
-    """Return minimum and maximum as Parquet stores them; Python's types do not hold all of Arrow's values."""
-    # A row group of nulls has no bounds and needs none; any other without bounds makes all unknown.
+    """Return minimum and maximum as Parquet stores them, because Python's types cannot hold all of them."""
+    # A row group of nulls has no bounds and needs none. Any other group without bounds makes all bounds
+    # unknown.
     if not all(part.has_min_max or part.num_values == 0 for part in parts):
         return None, None
     bounded = [part for part in parts if part.has_min_max]
@@ -212,7 +215,7 @@ def _stored(kind: pa.DataType, parts: Sequence[pq.Statistics]) -> tuple[Any, Any
 
 
 def _bound(kind: pa.DataType, stored: Any, cut: Callable[[bytes], str | None]) -> Any:
-    """Return one bound as a value of JSON; None if JSON or Delta's format does not have it."""
+    """Return one bound as a JSON value; None if JSON or Delta's format cannot represent it."""
     if stored is None or (isinstance(stored, float) and not math.isfinite(stored)):
         return None
     if _is_text(kind):
@@ -232,15 +235,15 @@ def _text_maximum(content: bytes) -> str | None:
     text = _text(content)
     if text is None or len(text) <= INDEXED_TEXT_CHARACTERS:
         return text
-    # Cut text sorts before the value it was cut from, so a cut maximum needs one last character that sorts
-    # after the one in its place.
+    # Truncated text sorts before its original, so a truncated maximum needs a last character that sorts after
+    # the original one.
     if text[INDEXED_TEXT_CHARACTERS] == _LAST_CHARACTER:
         return None
     return text[:INDEXED_TEXT_CHARACTERS] + _LAST_CHARACTER
 
 
 def _text(content: bytes) -> str | None:
-    """Return the text; None if it is not UTF-8, as Spark's may be that were cast from binary."""
+    """Return the text; None if it is not UTF-8, as Spark strings that were cast from binary may be."""
     try:
         return content.decode()
     except UnicodeDecodeError:
@@ -253,19 +256,19 @@ def _day(days: int) -> str | None:
 
 
 def _moment(ticks: int, kind: pa.TimestampType) -> str | None:
-    # Parquet has no seconds: Arrow writes them as milliseconds.
+    # Parquet has no seconds, so Arrow writes them as milliseconds.
     microseconds, rest = divmod(ticks, 1000) if kind.unit == "ns" else (ticks * _TICK[kind.unit], 0)
     if rest or not _FIRST_DAY <= microseconds // _DAY <= _LAST_DAY:
         return None
     text = (_EPOCH + timedelta(microseconds=microseconds)).isoformat(timespec="microseconds")
-    # A timestamp without a zone is a local time (timestamp_ntz) and stays as it is.
+    # A timestamp without a zone is a local time (timestamp_ntz) and stays unchanged.
     return text if kind.tz is None else f"{text}Z"
 
 
 def _as_json(value: Any) -> str:
     """Return the JSON text, with all digits of a decimal, which a float would round.
 
-    Characters stay as they are, because deltalake 1.6 decodes escaped ones beyond U+1FFFF as others.
+    Characters are not escaped, because deltalake 1.6 decodes escaped characters beyond U+1FFFF incorrectly.
     """
     if isinstance(value, dict):
         return "{" + ", ".join(f"{_as_json(name)}: {_as_json(part)}" for name, part in value.items()) + "}"

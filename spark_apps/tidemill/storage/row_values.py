@@ -1,4 +1,4 @@
-"""Rows of Arrow as Python values, also those with times that `datetime` does not hold.
+"""Convert Arrow rows to Python values, even if `datetime` cannot hold their times.
 
 Arrow's own `to_pylist` raises OverflowError for a year before 1 or after 9999.
 """
@@ -12,7 +12,7 @@ if TYPE_CHECKING:
     import pyarrow as pa
 
 _EPOCH = datetime(1970, 1, 1)  # noqa: DTZ001  # local times have no zone
-# The Gregorian calendar repeats itself after 400 years.
+# The Gregorian calendar repeats after 400 years.
 _CYCLE_YEARS = 400
 _CYCLE_DAYS = 146_097
 _DAY = 86_400_000_000
@@ -20,7 +20,7 @@ _MICROSECONDS = {"s": 1_000_000, "ms": 1000, "us": 1}
 
 
 def row_values(rows: pa.Table | pa.RecordBatch) -> list[dict[str, Any]]:
-    """Return rows as dictionaries; a time that Python cannot hold is a text, such as `+10000-01-01`."""
+    """Return rows as dictionaries; a time that Python cannot hold becomes a text, such as `+10000-01-01`."""
     try:
         return rows.to_pylist()  # type: ignore[no-any-return]
     except OverflowError:

@@ -28,8 +28,8 @@ class StoredFile:
 
     Args:
         path: Full path.
-        size: In bytes.
-        modified: When it was last written.
+        size: Size in bytes.
+        modified: Time of the last write.
     """
 
     path: str
@@ -42,7 +42,7 @@ class Store:
 
     Args:
         root: Absolute local folder (created if missing) or a URI such as `abfss://…`.
-        access: How it is reached; by default as the environment says of a root above it.
+        access: Credentials; by default those of the environment with a root above it.
     """
 
     def __init__(self, root: str, access: Access | None = None) -> None:
@@ -50,14 +50,14 @@ class Store:
         self._objects = open_objects(self.root, access)
 
     def read(self, path: str) -> bytes | None:
-        """Content of an object; None if there is none."""
+        """Return the content of an object; None if it does not exist."""
         try:
             return bytes(obstore.get(self._objects, self._key(path)).bytes())
         except (NotFoundError, FileNotFoundError):
             return None
 
     def read_json(self, path: str) -> dict[str, Any] | None:
-        """A JSON object; None if there is none.
+        """Return a JSON object; None if it does not exist.
 
         Raises:
             DataError: TIDE-STOR-001, if the content is not a JSON object.
@@ -83,7 +83,7 @@ class Store:
         self.write(path, _encode(document))
 
     def create_json(self, path: str, document: Mapping[str, Any]) -> bool:
-        """Write an object unless it exists; of several callers exactly one gets True."""
+        """Write an object unless it exists; of several callers, exactly one gets True."""
         return self.create(path, _encode(document))
 
     def write(self, path: str, content: bytes) -> None:
@@ -91,7 +91,7 @@ class Store:
         obstore.put(self._objects, self._key(path), content)
 
     def create(self, path: str, content: bytes) -> bool:
-        """Write an object unless it exists; of several callers exactly one gets True."""
+        """Write an object unless it exists; of several callers, exactly one gets True."""
         try:
             obstore.put(self._objects, self._key(path), content, mode="create")
         except AlreadyExistsError:
@@ -99,13 +99,13 @@ class Store:
         return True
 
     def copy(self, source: str, target: str) -> None:
-        """Copy an object; replaces the target.
+        """Copy an object and replace the target.
 
-        Read and written, because a local copy of obstore is a hard link: what damages one in place would
-        damage both.
+        The content is read and written, because a local copy by obstore is a hard link: damage to one file in
+        place would damage both.
 
         Raises:
-            FileNotFoundError: If there is no source.
+            FileNotFoundError: If the source does not exist.
         """
         content = self.read(source)
         if content is None:
@@ -113,12 +113,12 @@ class Store:
         self.write(target, content)
 
     def copy_within(self, source: str, target: str) -> None:
-        """Copy an object that nobody will change in place, such as a data file; no byte passes through here.
+        """Copy an object within the store, such as a data file, which is never changed in place.
 
-        On a local disk both paths name the same data. The target must not exist there.
+        On a local disk, both paths name the same data. The target must not exist there.
 
         Raises:
-            FileNotFoundError: If there is no source.
+            FileNotFoundError: If the source does not exist.
         """
         try:
             obstore.copy(self._objects, self._key(source), self._key(target))
@@ -126,16 +126,16 @@ class Store:
             raise FileNotFoundError(source) from error
 
     def move(self, source: str, target: str) -> None:
-        """Copy, then delete. Repeated after a crash it completes: a missing source is one already moved."""
+        """Copy, then delete. After a crash, a repetition completes it: a missing source was already moved."""
         if (content := self.read(source)) is not None:
             self.write(target, content)
             self.delete(source)
 
     def move_within(self, source: str, target: str) -> bool:
-        """Move an object of any size, unless it is gone; no byte passes through here. Returns whether it did.
+        """Move an object of any size within the store; return False if it is gone.
 
-        A local disk renames. Elsewhere it is copied, and deleted once the copy has its size: a crash between
-        leaves both, and a repetition completes it.
+        A local disk renames. Other stores copy, and delete the source when the copy has its size. A crash in
+        between leaves both, and a repetition completes the move.
         """
         try:
             if "://" not in self.root:
@@ -159,28 +159,31 @@ class Store:
         return int(obstore.head(self._objects, self._key(path))["size"])
 
     def delete(self, path: str) -> None:
-        """Delete an object; a missing one is no error."""
+        """Delete an object; a missing one is not an error."""
         with suppress(NotFoundError, FileNotFoundError):
             obstore.delete(self._objects, self._key(path))
 
     def remove_empty_folders(self, folder: str) -> None:
-        """Remove `folder` and those below it, as far as they hold nothing. Only local disks keep such."""
+        """Remove `folder` and the folders below it, if they are empty.
+
+        Only local disks keep empty folders.
+        """
         self._key(folder)
         for path, _, _ in os.walk(folder, topdown=False) if "://" not in self.root else ():
             with suppress(OSError):
                 Path(path).rmdir()
 
     def delete_folder(self, folder: str) -> None:
-        """Delete all below a folder, and on a local disk the folder itself."""
+        """Delete everything below a folder, and on a local disk the folder itself."""
         for file in self.list_files(folder):
             self.delete(file.path)
         self.remove_empty_folders(folder)
 
     def identity(self, path: str) -> str | None:
-        """What changes when an object is replaced; None if there is none.
+        """Return a value that changes when an object is replaced; None if the object does not exist.
 
-        By other content, on every store. By equal content not always: S3's tag is the content's digest, and
-        its clock counts seconds.
+        Different content changes it on every store. Equal content may not: S3's tag is the digest of the
+        content, and its clock counts seconds.
         """
         try:
             meta = obstore.head(self._objects, self._key(path))
@@ -189,19 +192,19 @@ class Store:
         return f"{meta['e_tag']} {meta['last_modified']}"
 
     def list_names(self, folder: str) -> list[str]:
-        """Names of the objects and folders directly below `folder`, sorted."""
+        """Return the names of the objects and folders directly below `folder`, sorted."""
         prefix = self._key(folder)
         listing = obstore.list_with_delimiter(self._objects, prefix)
         paths = [*listing["common_prefixes"], *(entry["path"] for entry in listing["objects"])]
-        # A set, and without the folder itself, because of the marks that Hadoop puts for folders.
+        # A set, and without the folder itself, because Hadoop creates marker objects for folders.
         found = {path.rstrip("/") for path in paths} - {prefix}
         return sorted(path.rpartition("/")[2] for path in found)
 
     def list_files(self, folder: str) -> list[StoredFile]:
-        """All objects below `folder` at any depth, hidden ones too, sorted by path.
+        """Return all objects below `folder` at any depth, including hidden ones, sorted by path.
 
-        Without the marks that Hadoop puts for folders on object stores: empty objects of a folder's name. The
-        mark of a folder that holds nothing is told from no empty file, and stays.
+        Hadoop's folder markers on object stores (empty objects with the name of a folder) are left out. The
+        marker of an empty folder looks like an empty file, so it stays.
         """
         pages = obstore.list(self._objects, self._key(folder))
         entries = (entry for page in pages for entry in page)

@@ -1,8 +1,9 @@
-"""As whom a pod is known to Azure, as the workload identity webhook tells it.
+"""A pod's identity for Azure, from the workload identity webhook.
 
-The webhook sees a pod's label and its service account's annotation, sets four variables, and mounts a token
-that Kubernetes signs and renews. Clients exchange it for one of Azure's; each reads the file again when it
-asks. None of the four values is a secret: what proves the identity is the content of the file.
+The webhook sees a pod's label and the annotation of its service account. It sets four variables and mounts a
+token that Kubernetes signs and renews. Clients exchange this token for one of Azure's, and read the file
+again for each request. None of the four values is secret, because the content of the file proves the
+identity.
 """
 
 from __future__ import annotations
@@ -23,10 +24,10 @@ class WorkloadIdentity:
     """An identity that a pod can prove.
 
     Args:
-        client_id: Of the managed identity or application.
-        tenant_id: Of the directory that knows it.
-        token_file: What proves it. The same path in every pod of the webhook.
-        authority: Who hands out Azure's tokens; without a slash at its end.
+        client_id: Id of the managed identity or application.
+        tenant_id: Id of the directory that knows it.
+        token_file: File with the token that proves it, at the same path in every pod.
+        authority: Address that issues Azure's tokens, without a trailing slash.
     """
 
     client_id: str
@@ -36,14 +37,14 @@ class WorkloadIdentity:
 
 
 def read_workload_identity(variables: Mapping[str, str], instead: str) -> WorkloadIdentity:
-    """The identity that this process's pod was given.
+    """Return the identity that this process's pod was given.
 
     Args:
-        variables: Those of this process.
-        instead: What to use where no pod has one.
+        variables: Environment variables of this process.
+        instead: Alternative to name in the error.
 
     Raises:
-        SpecError: TIDE-SPEC-033, naming the variables that are missing.
+        SpecError: TIDE-SPEC-033, naming the missing variables.
     """
     names = (CLIENT_ID, TENANT_ID, PROOF, AUTHORITY_HOST)
     if missing := [name for name in names if not variables.get(name)]:
@@ -58,6 +59,6 @@ def read_workload_identity(variables: Mapping[str, str], instead: str) -> Worklo
         variables[CLIENT_ID],
         variables[TENANT_ID],
         variables[PROOF],
-        # The webhook's ends with one; object_store would put a second.
+        # The webhook's value ends with a slash, and object_store would add a second one.
         variables[AUTHORITY_HOST].rstrip("/"),
     )

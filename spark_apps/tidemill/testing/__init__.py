@@ -1,4 +1,4 @@
-"""Tests of pipelines: rows in, a batch, rows out, by the engine that runs in production.
+"""Test pipelines: hand in rows, run a batch, check the resulting rows, with the engine used in production.
 
     from tidemill import testing
 
@@ -8,7 +8,7 @@
         run.advance()
         assert run.table("silver/iot_alerts") == [...]
 
-The fixtures are those of `tidemill.testing.plugin`. The page for users is README.md, "Test a pipeline".
+`tidemill.testing.plugin` has the fixtures. The page for users is README.md, "Test a pipeline".
 """
 
 from __future__ import annotations

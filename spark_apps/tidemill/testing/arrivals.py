@@ -1,4 +1,4 @@
-"""How rows may come to a pipeline, which must not change its result."""
+"""The ways in which rows can arrive at a pipeline, which must not change its result."""
 
 from __future__ import annotations
 
@@ -12,13 +12,13 @@ from tidemill.errors import UsageError
 
 @dataclass(frozen=True)
 class Arrival:
-    """How rows come, and what happens meanwhile.
+    """One way in which rows arrive, with the events that happen in between.
 
     Args:
-        cuts: Before which rows a new batch begins, ascending.
-        shuffle: Seed of the order within each batch; 0 leaves it as it is.
-        crash: After so many steps of its batches, each run ends and is started again; 0 for none.
-        backfill: Whether a backfill computes again, behind each batch, all that no later row can change.
+        cuts: Rows before which a new batch begins, ascending.
+        shuffle: Seed of the order within each batch; 0 keeps the order.
+        crash: Number of batch steps after which each run crashes and is started again; 0 for no crash.
+        backfill: True if after each batch a backfill recomputes everything that no later row can change.
     """
 
     cuts: tuple[int, ...] = ()
@@ -27,7 +27,7 @@ class Arrival:
     backfill: bool = False
 
     def batches(self, count: int) -> list[list[int]]:
-        """Places of so many rows, batch by batch."""
+        """Return the positions of `count` rows, by batch."""
         ends = [*self.cuts, count]
         batches = [list(range(start, end)) for start, end in zip([0, *self.cuts], ends, strict=True)]
         if self.shuffle:
@@ -49,10 +49,10 @@ class Arrival:
 
 
 def time_of(value: object) -> datetime | None:
-    """When a row happened; None where it does not say so.
+    """Return the event time of a row; None if it has none.
 
     Raises:
-        UsageError: TIDE-TEST-006, if it is no time.
+        UsageError: TIDE-TEST-006, if it is not a time.
     """
     try:
         moment = value if value is None or isinstance(value, datetime) else datetime.fromisoformat(str(value))
@@ -67,11 +67,11 @@ def time_of(value: object) -> datetime | None:
 
 @dataclass(frozen=True)
 class Happened:
-    """When a row happened.
+    """The event time of a row.
 
     Args:
         stream: Name of its stream.
-        at: Its event time; None where the row does not say so.
+        at: Its event time; None if the row has none.
     """
 
     stream: str
@@ -79,12 +79,12 @@ class Happened:
 
 
 def possible_cuts(rows: Sequence[Happened], watermarks: Mapping[str, timedelta]) -> list[int]:
-    """Rows before which a batch may begin without making any of them late; all of them without times.
+    """Return the rows before which a batch may begin without making any row late; all rows without times.
 
     Args:
-        rows: In the order in which they arrive.
-        watermarks: How late the rows of each stream with an event time may come. Spark goes by the stream
-            whose watermark is the earliest, so no row is late before each of them has had one.
+        rows: Rows in their order of arrival.
+        watermarks: Allowed lateness of each stream with an event time. Spark uses the stream with the
+            earliest watermark, so no row is late before every such stream has had a row.
     """
     found = []
     for cut in range(1, len(rows)):
@@ -96,7 +96,7 @@ def possible_cuts(rows: Sequence[Happened], watermarks: Mapping[str, timedelta])
 
 
 def _watermark(rows: Sequence[Happened], watermarks: Mapping[str, timedelta]) -> datetime | None:
-    """Return the one watermark of a query after some rows; None while a stream has had no row."""
+    """Return the watermark of a query after some rows; None while a stream has had no row."""
     latest = {
         name: max((row.at for row in rows if row.stream == name and row.at is not None), default=None)
         for name in watermarks
@@ -106,5 +106,5 @@ def _watermark(rows: Sequence[Happened], watermarks: Mapping[str, timedelta]) ->
 
 
 def nothing_to_compare(problem: str, facts: Mapping[str, object], fix: str) -> UsageError:
-    """What is asked for proves nothing."""
+    """Return the error for a request that would prove nothing."""
     return UsageError("TIDE-TEST-006", problem, facts=facts, fix=fix)

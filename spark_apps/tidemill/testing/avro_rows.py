@@ -1,8 +1,7 @@
-"""Rows of a test as Avro data.
+"""Encode rows of a test as Avro data.
 
-fastavro writes some values otherwise than they were meant, without an error: a number as another one, a
-time without a zone in that of the machine, a name that the schema lacks not at all. So each value is checked
-first.
+fastavro changes some values silently: it writes a number as another one, treats a time without a zone as
+local time, and omits a name that the schema lacks. So each value is checked first.
 """
 
 from __future__ import annotations
@@ -23,12 +22,12 @@ from tidemill.testing.rows import Row, check_columns, misfit
 
 
 def as_avro(rows: Sequence[Row], document: dict[str, Any], name: str) -> list[bytes]:
-    """Each row as one datum.
+    """Return each row as one datum.
 
     Args:
-        rows: By field; one that is left out has its default, or is null.
-        document: The schema that they are written with.
-        name: Its file, for messages.
+        rows: Rows by field; a missing field has its default, or is null.
+        document: The writer's schema.
+        name: Its file name, for error messages.
 
     Raises:
         UsageError: TIDE-TEST-003, if a row does not fit.
@@ -54,7 +53,7 @@ def _datum(place: int, row: Any, parsed: Any) -> bytes:
 
 
 def _typed(place: int, declared: AvroType, value: Any) -> Any:
-    """The value with its times and dates as fastavro takes them; what is of another type stays."""
+    """Convert times and dates for fastavro; values of other types stay unchanged."""
     declared, _ = plain_union(declared)
     inside = partial(_typed, place)
     if declared.kind == "record" and isinstance(value, Mapping):

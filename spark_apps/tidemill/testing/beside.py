@@ -1,4 +1,4 @@
-"""What happens beside a run: it crashes and starts again, or a backfill computes a range again."""
+"""Events during a run: it crashes and starts again, or a backfill recomputes a range."""
 
 from __future__ import annotations
 
@@ -24,11 +24,11 @@ T = TypeVar("T")
 
 
 class CrashedError(Exception):
-    """Stands for the death of a driver: nothing of the run goes on behind the step."""
+    """A simulated crash of the driver: nothing of the run continues after the step."""
 
 
 def crash_after(step: int) -> StepDone:
-    """Fail when so many steps are done."""
+    """Return an observer that raises after `step` steps."""
     done = itertools.count(1)
 
     def crash(name: str) -> None:
@@ -39,7 +39,7 @@ def crash_after(step: int) -> StepDone:
 
 
 def started_again(run: Callable[[StepDone], T], crash: int) -> T:
-    """What a run gives that crashes after a step, if it has so many, and is started again; 0 for no crash."""
+    """Run, crash after a step if the run has that many, and run again; 0 for no crash."""
     if crash:
         try:
             return run(crash_after(crash))
@@ -54,17 +54,17 @@ def backfill_closed(
     seen: Sequence[datetime | None],
     step_done: StepDone = nothing_more,
 ) -> None:
-    """Compute again all that the live run has written and no later row can change; nothing if there is none.
+    """Recompute everything that the live run has written and no later row can change, if there is anything.
 
     Args:
         spark: The session.
-        pipeline: It has run.
-        seen: When the rows happened that it was given.
-        step_done: Told of each step.
+        pipeline: The pipeline, after a run.
+        seen: Event times of the rows that it was given.
+        step_done: Called after each step.
 
     Raises:
-        UsageError: TIDE-BACK-002 to -018, if no backfill can take the place of its rows; TIDE-TEST-006, if
-            only that of a real topic can.
+        UsageError: TIDE-BACK-002 to -018, if no backfill can replace its rows; TIDE-TEST-006, if only a
+            backfill of a real topic can.
     """
     from tidemill.engine.in_session import backfill_in_session
 
@@ -90,7 +90,7 @@ def _bounds(store: Store, pipeline: Pipeline, live: LiveSide, seen: list[datetim
         is_empty = not any(end for ends in live.offsets.values() for end in ends.values())
         return None if is_empty else Bounds(start_offsets=starts, end_offsets=live.offsets)
     if origin is None or origin.window is None or not origin.window.slide:
-        # The plan says what is wrong with any range.
+        # The plan reports what is wrong with any range.
         return Bounds(start=min(seen, default=None), end=max(seen, default=None))
     if live.closed_until is None or not seen:
         return None
@@ -98,7 +98,7 @@ def _bounds(store: Store, pipeline: Pipeline, live: LiveSide, seen: list[datetim
 
 
 def closed_windows(window: EventWindow, earliest: datetime, closed: datetime) -> Bounds | None:
-    """Starts of all windows from the first row's on that are over."""
+    """Return the starts of all closed windows, beginning with the first row's window."""
     start, _ = window.starts_in(earliest - window.length + window.slide, closed)
     end, _ = window.starts_in(closed - window.length + window.slide, closed)
     return Bounds(start=start, end=end) if start < end else None

@@ -1,4 +1,4 @@
-"""A real broker as tests want it: topics of their own, filled and read back in one line."""
+"""A real broker for tests: separate topics, filled and read back in one line."""
 
 from __future__ import annotations
 
@@ -14,10 +14,10 @@ from tidemill.errors import UnavailableError
 if TYPE_CHECKING:
     from confluent_kafka import Consumer
 
-# Seconds for the broker to take or give what a test asks of it.
+# Maximum seconds for the broker to accept or return records.
 TIMEOUT_SECONDS = 20.0
 
-# Of all topics of this process, whoever has them made.
+# Shared by all topics of this process.
 _TOPIC_NUMBERS = itertools.count(1)
 
 
@@ -26,7 +26,7 @@ Headers = tuple[tuple[str, bytes | None], ...]
 
 @dataclass(frozen=True)
 class Record:
-    """One record; where it lies is known after reading it back."""
+    """One record; its partition and offset are known after it was read back."""
 
     value: bytes | None
     key: bytes | None = None
@@ -39,7 +39,7 @@ class Broker:
     """The broker of a test run.
 
     Args:
-        process: As it was started.
+        process: The running broker.
     """
 
     def __init__(self, process: BrokerProcess) -> None:
@@ -47,37 +47,37 @@ class Broker:
 
     @property
     def bootstrap_servers(self) -> str:
-        """`host:port`, without a login."""
+        """Return `host:port`, without a login."""
         return self.broker.bootstrap_servers
 
     def new_topic(
         self, name: str = "topic", partitions: int = 1, config: Mapping[str, str] | None = None
     ) -> str:
-        """An empty topic that no other test has."""
+        """Create an empty topic for one test; return its name."""
         topic = f"{name}_{next(_TOPIC_NUMBERS):04d}"
         create_topic(self.bootstrap_servers, topic, partitions, config)
         return topic
 
     def topic_with(self, values: Iterable[bytes | None], partitions: int = 1) -> str:
-        """A new topic with these values, in this order, spread over the partitions in turn."""
+        """Create a topic with these values, in this order, spread over the partitions in turn."""
         topic = self.new_topic(partitions=partitions)
         self.send(topic, [Record(value, partition=n % partitions) for n, value in enumerate(values)])
         return topic
 
     def send(self, topic: str, records: Iterable[Record | bytes | None]) -> None:
-        """Send and wait until the broker has all of it."""
+        """Send records, and wait until the broker has all of them."""
         send(self.bootstrap_servers, topic, records)
 
     def read(self, topic: str) -> list[Record]:
-        """All records of the topic now, partition by partition."""
+        """Return all current records of the topic, by partition."""
         return read(self.bootstrap_servers, topic)
 
 
 def send(bootstrap_servers: str, topic: str, records: Iterable[Record | bytes | None]) -> None:
-    """Send and wait until the broker has all of it; a value alone is a record without a key.
+    """Send records and wait until the broker has all of them; a plain value is a record without a key.
 
     Raises:
-        UnavailableError: TIDE-TEST-007, if the broker did not take all.
+        UnavailableError: TIDE-TEST-007, if the broker did not accept all.
     """
     from confluent_kafka import Producer
 
@@ -101,10 +101,10 @@ def send(bootstrap_servers: str, topic: str, records: Iterable[Record | bytes | 
 
 
 def read(bootstrap_servers: str, topic: str) -> list[Record]:
-    """All records of the topic now, partition by partition.
+    """Return all current records of the topic, by partition.
 
     Raises:
-        UnavailableError: TIDE-TEST-007, if the broker did not give all.
+        UnavailableError: TIDE-TEST-007, if the broker did not return all.
     """
     from confluent_kafka import Consumer
 
@@ -114,7 +114,7 @@ def read(bootstrap_servers: str, topic: str) -> list[Record]:
             "group.id": "tests-never-commit",
             "enable.auto.commit": False,
             "fetch.message.max.bytes": 20_000_000,
-            # Milliseconds that the broker waits for more; here all records are there already.
+            # Milliseconds that the broker waits for more records; here all of them already exist.
             "fetch.wait.max.ms": 10,
         }
     )

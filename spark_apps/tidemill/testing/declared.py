@@ -1,4 +1,4 @@
-"""A pipeline file as a test names it."""
+"""The pipeline file that a test names."""
 
 from __future__ import annotations
 
@@ -12,7 +12,7 @@ from tidemill.spec.project_folder import Project
 
 @dataclass(frozen=True)
 class Declared:
-    """A pipeline file, read."""
+    """A parsed pipeline file."""
 
     project: Project
     name: str
@@ -23,7 +23,7 @@ def find_declared(file: Path) -> Declared:
     """Read a pipeline file of a project.
 
     Raises:
-        UsageError: TIDE-TEST-005, if it is not in the `conf/pipelines` of one.
+        UsageError: TIDE-TEST-005, if it is not in the `conf/pipelines` of a project.
         SpecError: If it is wrong, or missing.
     """
     path = file.absolute()

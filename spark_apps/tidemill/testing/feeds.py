@@ -1,7 +1,7 @@
-"""What a test hands in, put where the pipeline reads it: all of a batch at once, in its order.
+"""Put a test's input where the pipeline reads it: a whole batch at once, in order.
 
-A feed makes items of rows or payloads, and puts items. Items of one feed can be put by another one of the
-same pipeline: that is how the parity kit gives several runs the same input.
+A feed converts rows or payloads to items, and puts items. Another feed of the same pipeline can put the same
+items, so the parity kit can give several runs the same input.
 """
 
 from __future__ import annotations
@@ -29,24 +29,24 @@ Payload = bytes | None | Record
 
 
 class Feed(Protocol):
-    """The way into one source of a pipeline."""
+    """The input of one source of a pipeline."""
 
     def rows(self, rows: Sequence[Row]) -> list[Any]:
-        """Rows as items; refuses one that does not fit (TIDE-TEST-003)."""
+        """Convert rows to items; refuse a row that does not fit (TIDE-TEST-003)."""
 
     def payloads(self, payloads: Iterable[Payload]) -> list[Any]:
-        """Payloads as items, as they are."""
+        """Convert payloads to items, unchanged."""
 
     def put(self, items: Sequence[Any]) -> None:
         """Put items where the next batch reads them."""
 
 
 class RecordsFeed:
-    """Records of a topic, in the table that stands in for it.
+    """Records of a topic, in a table that replaces it.
 
     Args:
-        stream: A pipeline of the one stream, with the table as its source.
-        topic: What `kafka_topic` says.
+        stream: A pipeline with one stream, with the table as its source.
+        topic: Value of `kafka_topic`.
     """
 
     def __init__(self, stream: Pipeline, topic: str) -> None:
@@ -57,21 +57,21 @@ class RecordsFeed:
             raise refused(stream, "records", "read a topic")
         self._schema = records_schema(source)
         self._table = TableFeed(stream.layout.table(source.table), self._schema)
-        # Also where another run of the test has put some: no two records have one place.
+        # Continue after the records of another run of the test, so that offsets are unique.
         self._offsets = itertools.count(self._table.count())
 
     def rows(self, rows: Sequence[Row]) -> list[Any]:
-        """With the places that they would have in a topic of one partition."""
+        """Convert rows to records with the offsets of a topic with one partition."""
         return self.payloads(self._encoder.records(rows))
 
     def payloads(self, payloads: Iterable[Payload]) -> list[Any]:
-        """With the places that they would have in a topic of one partition; a record may name another one."""
+        """Convert payloads to records with increasing offsets; a record may name another partition."""
         return [
             self._row(payload if isinstance(payload, Record) else Record(payload)) for payload in payloads
         ]
 
     def put(self, items: Sequence[Any]) -> None:
-        """Append them."""
+        """Append items to the table."""
         self._table.put([as_table(items, self._schema)])
 
     def _row(self, record: Record) -> dict[str, Any]:
@@ -88,12 +88,12 @@ class RecordsFeed:
 
 
 class TopicFeed:
-    """Records, sent to a real topic.
+    """Records that are sent to a real topic.
 
     Args:
-        stream: A pipeline of the one stream.
-        broker: Where the topic is.
-        topic: The test's own.
+        stream: A pipeline with one stream.
+        broker: Broker of the topic.
+        topic: The test's topic.
     """
 
     def __init__(self, stream: Pipeline, broker: Broker, topic: str) -> None:
@@ -102,15 +102,15 @@ class TopicFeed:
         self._topic = topic
 
     def rows(self, rows: Sequence[Row]) -> list[Any]:
-        """One record for each."""
+        """Convert each row to one record."""
         return self._encoder.records(rows)
 
     def payloads(self, payloads: Iterable[Payload]) -> list[Any]:
-        """As they are."""
+        """Return the payloads unchanged."""
         return list(payloads)
 
     def put(self, items: Sequence[Any]) -> None:
-        """Send them, and wait until the broker has all."""
+        """Send items, and wait until the broker has all of them."""
         self._broker.send(self._topic, items)
 
 
@@ -118,9 +118,9 @@ class TableFeed:
     """Rows of a Delta table.
 
     Args:
-        path: Of the table.
-        schema: Its columns, where they are known; else those of the table that exists, or of the first rows.
-        change_feed: Whether its changes are read.
+        path: Path of the table.
+        schema: Its columns, if known; else those of the existing table, or of the first rows.
+        change_feed: True if its changes are read.
     """
 
     def __init__(self, path: str, schema: pa.Schema | None = None, *, change_feed: bool = False) -> None:
@@ -130,26 +130,26 @@ class TableFeed:
             self.create(schema)
 
     def create(self, schema: pa.Schema) -> None:
-        """Make it, without rows, unless it exists."""
+        """Create the table without rows, unless it exists."""
         from deltalake import DeltaTable
 
         if self._schema() is None:
             DeltaTable.create(self._path, schema, configuration=self._options)
 
     def count(self) -> int:
-        """How many rows it has."""
+        """Return the number of its rows."""
         from tidemill.ledger.read import open_table
 
         table = open_table(self._path)
         return 0 if table is None else int(table.count())
 
     def rows(self, rows: Sequence[Row]) -> list[Any]:
-        """Tables of one row, of the types that all rows have together."""
+        """Convert rows to tables of one row, with the common types of all rows."""
         table = as_table(rows, self._schema())
         return [table.slice(place, 1) for place in range(table.num_rows)]
 
     def payloads(self, payloads: Iterable[Payload]) -> list[Any]:  # noqa: ARG002  # a table has none
-        """Refused."""
+        """Raise an error, because a table has no payloads."""
         raise UsageError(
             "TIDE-TEST-004",
             "A table has rows, not payloads.",
@@ -158,11 +158,11 @@ class TableFeed:
         )
 
     def put(self, items: Sequence[Any]) -> None:
-        """Append them by one commit."""
+        """Append items in one commit."""
         import pyarrow as pa
         from deltalake import write_deltalake
 
-        # A table that exists keeps its properties.
+        # An existing table keeps its properties.
         options = self._options if self._schema() is None else None
         rows = pa.concat_tables(items, promote_options="permissive")
         write_deltalake(self._path, rows, mode="append", configuration=options)
@@ -180,8 +180,8 @@ class FilesFeed:
     """Files in the folder that the pipeline reads: one for each batch.
 
     Args:
-        stream: A pipeline of the one stream.
-        spark: Writes the formats that are not lines.
+        stream: A pipeline with one stream.
+        spark: Session that writes formats without lines.
     """
 
     def __init__(self, stream: Pipeline, spark: SparkSession) -> None:
@@ -192,7 +192,7 @@ class FilesFeed:
         self._folder.mkdir(parents=True, exist_ok=True)
 
     def rows(self, rows: Sequence[Row]) -> list[Any]:
-        """Lines where the format has them, else rows that fit its columns."""
+        """Convert rows to lines if the format has lines, or else check that they fit its columns."""
         if self._stream.spec.payload is not None:
             return [record.value for record in RecordEncoder(self._stream).records(rows)]
         if self._stream.spec.file_format == "text":
@@ -206,7 +206,7 @@ class FilesFeed:
         return list(rows)
 
     def payloads(self, payloads: Iterable[Payload]) -> list[Any]:
-        """Lines, as they are."""
+        """Return the lines unchanged."""
         if self._stream.spec.file_format not in ("json", "csv", "text"):
             raise refused(
                 self._stream, f"lines of {self._stream.spec.file_format} files", "hand in rows by add_rows"
@@ -217,7 +217,7 @@ class FilesFeed:
         return lines
 
     def put(self, items: Sequence[Any]) -> None:
-        """Write them into a file of their own, which is there as a whole or not at all."""
+        """Write items to a new file, which appears as a whole or not at all."""
         lines = [item for item in items if isinstance(item, bytes)]
         rows = [item for item in items if not isinstance(item, bytes)]
         if lines:
@@ -228,13 +228,13 @@ class FilesFeed:
         if rows:
             written = self._folder.with_name(f".{self._folder.name}.written")
             frame = self._frame(rows).coalesce(1).write.mode("overwrite")
-            # Spark writes a backslash before a quote, and RFC 4180 another quote.
+            # Spark escapes a quote with a backslash, while RFC 4180 doubles it.
             options = {"escape": '"', **self._source.options}
             frame.format(self._stream.spec.file_format).options(**options).save(str(written))
             self._show(next(written.glob("part-*")))
 
     def _header(self) -> bytes:
-        """The first line of a CSV file whose columns a payload declares."""
+        """Return the header of a CSV file whose columns a payload declares."""
         from tidemill.payload.decoders import decoder_of
 
         payload = self._stream.spec.payload
@@ -254,6 +254,6 @@ class FilesFeed:
             misfit(None, str(error).partition("\n")[0], "correct the value; times are datetime objects")
 
     def _show(self, file: Path) -> None:
-        # Also where another run of the test has put some: Spark reads no name twice.
+        # Continue after the files of another run of the test, because Spark reads no name twice.
         number = sum(1 for other in self._folder.iterdir() if not other.name.startswith("."))
         file.rename(self._folder / f"{number}.{self._stream.spec.file_format}")

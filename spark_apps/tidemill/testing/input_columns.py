@@ -1,4 +1,4 @@
-"""Columns of the tables that a test's rows go into."""
+"""Columns of the tables for a test's rows."""
 
 from __future__ import annotations
 
@@ -12,7 +12,7 @@ if TYPE_CHECKING:
 
 
 def made_up_schema(kind: str, *, times: bool = True) -> pa.Schema:
-    """Columns of the sources `rate`, `rate_per_batch` and `socket`."""
+    """Return the columns of the sources `rate`, `rate_per_batch` and `socket`."""
     import pyarrow as pa
 
     moment = [("timestamp", pa.timestamp("us", "UTC"))] if times else []
@@ -21,7 +21,7 @@ def made_up_schema(kind: str, *, times: bool = True) -> pa.Schema:
 
 
 def ddl_schema(ddl: str) -> pa.Schema:
-    """Columns as Spark DDL, in Arrow."""
+    """Convert columns from Spark DDL to Arrow."""
     from pyspark.sql.pandas.types import to_arrow_schema
     from pyspark.sql.types import StructType
 
@@ -29,7 +29,7 @@ def ddl_schema(ddl: str) -> pa.Schema:
 
 
 def records_schema(source: DeltaSource) -> pa.Schema:
-    """Columns of the table that stands in for a topic."""
+    """Return the columns of the table that replaces a topic."""
     import pyarrow as pa
 
     has_headers = isinstance(source, RecordsTable) and (source.headers or source.device_columns)

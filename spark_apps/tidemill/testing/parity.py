@@ -1,18 +1,19 @@
-"""One result however rows come: all at once, cut into batches at random, shuffled within each.
+"""Compare the results of a pipeline for different arrivals of the same rows.
 
-Where a test asks for it, runs crash and start again, and a backfill computes again what they have written.
+The rows arrive in one batch, in random splits, and shuffled within each batch. On request, runs crash and
+start again, and a backfill recomputes what they have written.
 
-What is compared: the rows of every table, of every sink that is given each row once, and what was rejected
-with its reason; not the order of rows, and not what a sink is given of a result that it sees change (mode
-update). A sink that is no table may be given rows again behind a crash, so each counts once there.
+The comparison covers the rows of every table, of every sink that receives each row once, and the rejected
+records with their reasons. It does not cover the order of rows, or the intermediate results that a sink
+receives in mode update. A sink other than a table may receive rows again after a crash, so there each
+distinct row counts once.
 
-Each batch is a run that starts from the checkpoint of the one before, as by schedule. Of several streams, a
-batch may have rows of one stream alone.
+Each batch is a run that starts from the checkpoint of the previous one, as with a schedule. If there are
+several streams, a batch may have rows of only one.
 
-A row that comes later than the watermark allows may rightly be missing. So a cut is tried only where no row
-behind it would be late; but with `late: table` everywhere, and then the rows that are not in the table of
-late ones must give what they give in one batch. A backfill brings late rows in, so beside one no row comes
-late.
+A row that is later than the watermark allows may rightly be missing. So splits that would make rows late are
+skipped, unless `late: table` is set everywhere. In that case, the rows that are not in the table of late rows
+must give the same result as in one batch. A backfill adds late rows, so with backfills no row is late.
 """
 
 from __future__ import annotations
@@ -37,17 +38,17 @@ from tidemill.testing.smallest_failure import Choices, smallest_failure
 if TYPE_CHECKING:
     from pyspark.sql import SparkSession
 
-# Most rows of a difference that are shown.
+# Maximum number of rows of a difference to show.
 SHOWN_ROWS = 5
 
 
 class Beside(TypedDict, total=False):
-    """What else happens.
+    """Further events.
 
     Args:
         with_crashes: Each run crashes after a step of its batches, and is started again.
-        with_backfill: Behind each batch, a backfill computes again what no later row can change.
-        broker: Real topics in the place of stand-ins, `tidemill_broker`.
+        with_backfill: After each batch, a backfill recomputes what no later row can change.
+        broker: Broker for real topics instead of stand-ins, `tidemill_broker`.
     """
 
     with_crashes: bool
@@ -66,17 +67,17 @@ def assert_same_result(
     """Assert that a pipeline gives the same rows for one batch and for random splits of it.
 
     Args:
-        file: The pipeline's, as of `pipeline`.
-        rows: In an order in which they may arrive; of several streams, each with the name of its stream:
-            `("orders", {"id": 1})`.
-        folder: Of the runs, each with a folder of its own.
+        file: The pipeline file, as for `pipeline`.
+        rows: Rows in a possible order of arrival; with several streams, each row with the name of its stream,
+            such as `("orders", {"id": 1})`.
+        folder: Folder of the runs, each of which gets a subfolder.
         spark: The session of the test run.
-        splits: How many are tried; the same ones each time.
+        splits: Number of splits to try, the same ones each time.
         **beside: `with_crashes`, `with_backfill`, `broker`; see `Beside`.
 
     Raises:
         AssertionError: With the smallest split found that gives another result, and the rows that differ.
-        UsageError: TIDE-TEST-006, if nothing can be compared so.
+        UsageError: TIDE-TEST-006, if nothing can be compared this way.
     """
     declared = find_declared(Path(file))
     tables = declared.spec.tables
@@ -102,14 +103,14 @@ def assert_same_result(
 
 
 class _Comparison:
-    """Runs of one pipeline with the same rows, against the one that has them all in one batch.
+    """Runs of one pipeline with the same rows, compared with the run that has them all in one batch.
 
     Args:
         declared: The pipeline file.
-        folder: Of the runs.
+        folder: Folder of the runs.
         spark: The session.
-        rows: In an order in which they may arrive, each with the name of its stream.
-        broker: Real topics.
+        rows: Rows in a possible order of arrival, each with the name of its stream.
+        broker: Broker for real topics.
     """
 
     def __init__(
@@ -129,7 +130,7 @@ class _Comparison:
         self._handed = self._handed_in(rows)
         whole = self._run(self._handed, Arrival())
         self.steps = whole.steps
-        # What the rows that are not late give in one batch, by those that are.
+        # Result of the rows that are not late in one batch, by the set of late rows.
         self._expected = {whole.late(): whole.result()}
         if not any(rows for name, rows in whole.result().items() if name not in ASIDE_OUTPUTS):
             raise nothing_to_compare(
@@ -139,14 +140,14 @@ class _Comparison:
             )
 
     def cuts(self, *, may_be_late: bool) -> list[int]:
-        """Before which rows a batch may begin."""
+        """Return the rows before which a batch may begin."""
         if may_be_late and self._declared.spec.keeps_late:
             return list(range(1, len(self._handed.items)))
         watermarks = {name: time.watermark for name, time in self._times.items()}
         return possible_cuts(self._handed.times, watermarks)
 
     def difference(self, arrival: Arrival) -> str:
-        """What is otherwise than in one batch; empty if nothing is."""
+        """Return the difference from the result of one batch; empty if there is none."""
         run = self._run(self._handed, arrival)
         late = run.late()
         if late not in self._expected:
@@ -174,13 +175,13 @@ class _Comparison:
         return PipelineRun(self._declared, folder, self._spark, self._broker)
 
     def _each_once(self, result: Result) -> Result:
-        """Of sinks that are no tables."""
+        """Count each distinct row once for sinks other than tables."""
         tables = {*ASIDE_OUTPUTS, *(sink.table for sink in self._declared.spec.delta_sinks)}
         return {name: rows if name in tables else Counter(set(rows)) for name, rows in result.items()}
 
 
 def explain(expected: Result, found: Result) -> str:
-    """What differs, output by output; empty if nothing does."""
+    """Return the differences, by output; empty if there are none."""
     lines = []
     for output, rows in expected.items():
         for where, more in (("in one batch", rows - found[output]), ("so", found[output] - rows)):

@@ -1,4 +1,4 @@
-"""One run of a pipeline for a comparison: its rows by output, and which of those handed in came late."""
+"""One run of a pipeline for a comparison: its rows by output, and the late rows of the input."""
 
 from __future__ import annotations
 
@@ -20,36 +20,36 @@ if TYPE_CHECKING:
 
 Result = dict[str, Counter[str]]
 
-# Where a record lies, and since when, is another place in each run with a real topic.
+# Offset and timestamp of a record differ between runs with a real topic.
 _PLACES = frozenset((*LINEAGE_COLUMNS, "kafka_timestamp"))
 
 
 @dataclass(frozen=True)
 class Handed:
-    """What is handed in.
+    """The input of a run.
 
     Args:
-        items: Rows as their sources take them.
-        times: Of each row, its stream and when it happened.
+        items: Rows in the form of their sources.
+        times: Stream and event time of each row.
     """
 
     items: Sequence[Any]
     times: Sequence[Happened]
 
     def without(self, late: frozenset[int]) -> Handed:
-        """All but those in some places."""
+        """Return the input without the rows at some positions."""
         kept = [place for place in range(len(self.items)) if place not in late]
         return Handed([self.items[place] for place in kept], [self.times[place] for place in kept])
 
 
 class ParityRun:
-    """A run that crashes, starts again and is computed again as an arrival says.
+    """A run that crashes, restarts and is recomputed as an arrival says.
 
     Args:
-        run: Of the pipeline, in a folder of its own.
+        run: The pipeline's run, in a separate folder.
         spark: The session.
-        handed: What it is given.
-        arrival: How.
+        handed: The input.
+        arrival: The arrival of the input.
     """
 
     def __init__(self, run: PipelineRun, spark: SparkSession, handed: Handed, arrival: Arrival) -> None:
@@ -58,9 +58,9 @@ class ParityRun:
         self._times = handed.times
         self._arrival = arrival
         self._batches = arrival.batches(len(handed.items))
-        # Where each of Spark's batches stands among those that are handed in.
+        # For each of Spark's batches, the index of its input batch.
         self._handed_in: list[int] = []
-        # Of a run that does not crash.
+        # Number of steps in a run without a crash.
         self.steps = 0
         for place, batch in enumerate(self._batches):
             for number in batch:
@@ -76,7 +76,7 @@ class ParityRun:
             started_again(partial(backfill_closed, self._spark, self._run.resolved, seen), crash)
 
     def _run_on(self, step_done: StepDone) -> int:
-        """To the end of what was handed in; the newest batch."""
+        """Run to the end of the input; return the newest batch."""
 
         def count(step: str) -> None:
             self.steps += 1
@@ -86,14 +86,14 @@ class ParityRun:
         return -1 if status.batch_id is None else status.batch_id
 
     def late(self) -> frozenset[int]:
-        """Places of the rows that are in the table of late ones.
+        """Return the positions of the rows that are in the table of late rows.
 
         Raises:
-            AssertionError: If it has others than those handed in.
+            AssertionError: If the table has rows that are not in the input.
         """
         found: set[int] = set()
         rows = self._run.late()
-        # Which rows of a batch are late depends on their times alone.
+        # Only the times of a batch's rows decide which of them are late.
         for batch, at in {(row["batch_id"], row["event_time"]) for row in rows}:
             handed_in = self._batches[self._handed_in[batch]]
             found |= {number for number in handed_in if self._times[number].at == at}
@@ -105,7 +105,7 @@ class ParityRun:
         return frozenset(found)
 
     def result(self) -> Result:
-        """Rows by output, without the late ones."""
+        """Return the rows by output, without the late ones."""
         run = self._run
         spec = run.resolved.spec
         result = {sink.table: _counted(run.table(sink.table)) for sink in spec.delta_sinks}

@@ -1,4 +1,4 @@
-"""One pipeline in a test: hand rows in, advance by a batch, look at its tables."""
+"""Run one pipeline in a test: hand in rows, advance by a batch, read its tables."""
 
 from __future__ import annotations
 
@@ -35,7 +35,7 @@ from tidemill.testing.stand_ins import input_name, with_stand_ins
 if TYPE_CHECKING:
     from pyspark.sql import SparkSession
 
-# Tables in memory have names of the session, which many tests share.
+# Tables in memory have names in the session, which many tests share.
 _VIEW_NUMBERS = itertools.count(1)
 
 
@@ -45,13 +45,13 @@ def pipeline(
     spark: SparkSession,
     broker: Broker | None = None,
 ) -> PipelineRun:
-    """A pipeline of a project, ready to be given rows.
+    """Return a pipeline of a project, ready for rows.
 
     Args:
-        file: Its file, `…/conf/pipelines/NAME.yaml`; from the folder that the tests are started in.
-        folder: Holds its tables and state. Pipelines with one folder see each other's tables.
+        file: Its file, `…/conf/pipelines/NAME.yaml`, relative to the working directory of the tests.
+        folder: Folder of its tables and state. Pipelines with the same folder see each other's tables.
         spark: The session of the test run, `tidemill_spark`.
-        broker: Real topics in the place of stand-ins, `tidemill_broker`.
+        broker: Broker for real topics instead of stand-ins, `tidemill_broker`.
 
     Raises:
         UsageError: TIDE-TEST-005, if the file is not in a project.
@@ -61,16 +61,16 @@ def pipeline(
 
 
 class PipelineRun:
-    """A pipeline as declared, by the engine of the drivers: gate, decoding, transform, ledger, sinks.
+    """A declared pipeline with the drivers' engine: gate, decoding, transform, ledger, sinks.
 
-    Only the ends are the test's: what its sources are given, and the sinks that are no tables; see
-    `stand_ins.py`. Each `advance` is a restart: a query that starts from the checkpoint of the last one.
+    The test replaces only the inputs of its sources, and the sinks other than tables; see `stand_ins.py`.
+    Each `advance` is a restart: a query that starts from the checkpoint of the previous one.
 
     Args:
         declared: The pipeline file.
-        folder: Of tables and state.
+        folder: Folder of tables and state.
         spark: The session.
-        broker: Real topics in the place of stand-ins.
+        broker: Broker for real topics instead of stand-ins.
     """
 
     def __init__(
@@ -95,12 +95,13 @@ class PipelineRun:
         self._feeds = {name: self._feed(name) for name in self._sources}
 
     def add_rows(self, rows: Iterable[Row], to: str | None = None, columns: str | None = None) -> None:
-        """Hand rows in for the next batch.
+        """Hand in rows for the next batch.
 
         Args:
-            rows: By column; in records and tables, a time may be a datetime or ISO 8601.
-            to: Name of the source: of a table that is joined, or of one of several streams.
-            columns: Of a table that does not exist yet, as Spark DDL; else the types are the values'.
+            rows: Rows by column; in records and tables, a time may be a datetime or ISO 8601.
+            to: Name of the source, for a joined table or for one of several streams.
+            columns: Columns of a table that does not exist yet, as Spark DDL; by default, the types of the
+                values.
 
         Raises:
             UsageError: TIDE-TEST-003, if a row does not fit; TIDE-TEST-002, if there is no such source.
@@ -112,30 +113,30 @@ class PipelineRun:
         self.add_items(feed.rows(list(rows)), name)
 
     def add_payloads(self, payloads: Iterable[Payload], to: str | None = None) -> None:
-        """Hand in, for the next batch, records of a topic or lines of files: as they are, also broken."""
+        """Hand in records of a topic or lines of files for the next batch, unchanged, even broken ones."""
         name = self._source(to)
         self.add_items(self._feeds[name].payloads(payloads), name)
 
     def items(self, rows: Sequence[Row], to: str | None = None) -> list[Any]:
-        """Rows as a source takes them, for `add_items` of any run of the pipeline."""
+        """Convert rows to the form of a source, for `add_items` of any run of the pipeline."""
         return self._feeds[self._source(to)].rows(rows)
 
     def add_items(self, items: Iterable[Any], to: str | None = None) -> None:
-        """Hand in for the next batch what `items` has made."""
+        """Hand in the results of `items` for the next batch."""
         self._pending.setdefault(self._source(to), []).extend(items)
 
     def advance(self, step_done: StepDone = nothing_more) -> Status:
-        """Run all that was handed in, as one batch; then, with a watermark, the empty one that moves it.
+        """Run the whole input as one batch; with a watermark, also the empty batch that moves it.
 
         Args:
-            step_done: Told of each step of the batches. One that fails stands for a crash behind the step,
-                and the next `advance` for the start after it.
+            step_done: Called after each step of the batches. If it raises, this simulates a crash after the
+                step, and the next `advance` is the restart.
 
         Returns:
-            What the driver says of this run: rows by output, late and rejected rows, watermark.
+            The driver's report of this run: rows by output, late and rejected rows, watermark.
 
         Raises:
-            TidemillError: What stopped the pipeline, as in production.
+            TidemillError: The error that stopped the pipeline, as in production.
         """
         from tidemill.engine.in_session import Meanwhile, run_in_session
 
@@ -144,20 +145,20 @@ class PipelineRun:
         try:
             _, reporter = run_in_session(self._spark, self._pipeline, store, meanwhile=meanwhile)
         finally:
-            # What a sink was given before a crash, it has.
+            # A sink keeps the rows that it received before a crash.
             self._take_sent()
         return reporter.status
 
     def put(self) -> None:
-        """Put what was handed in where the pipeline reads it, and run nothing: for a driver of your own."""
+        """Put the input where the pipeline reads it without a run, for a driver that the test starts."""
         for name in list(self._pending):
             if self._pending[name]:
                 self._feeds[name].put(self._pending[name])
-            # Not before: what could not be put is not lost.
+            # Deleted last, so that no input is lost if it could not be put.
             del self._pending[name]
 
     def table(self, name: str) -> list[dict[str, Any]]:
-        """Rows of a table of the pipeline now, sorted by their values; times in UTC.
+        """Return the current rows of a table of the pipeline, sorted by their values; times in UTC.
 
         Raises:
             UsageError: TIDE-TEST-001, if the pipeline has no such table.
@@ -168,25 +169,25 @@ class PipelineRun:
         return self._rows(self._pipeline.layout.table(name))
 
     def sent(self, place: str) -> list[dict[str, Any]]:
-        """Rows that a sink which is no table was given: `topic iot_alerts`, `console`, and so on.
+        """Return the rows that a sink other than a table received: `topic iot_alerts`, `console`, and so on.
 
         Raises:
-            UsageError: TIDE-TEST-001, if the pipeline has no such sink, or its topic is a real one.
+            UsageError: TIDE-TEST-001, if the pipeline has no such sink, or its topic is real.
         """
         if place not in self._sent:
             raise _unknown("TIDE-TEST-001", "The pipeline has no such sink.", place, list(self._sent))
         return list(self._sent[place])
 
     def quarantine(self) -> list[dict[str, Any]]:
-        """Rejected records, each with its reason and its bytes."""
+        """Return the rejected records, each with its reason and its bytes."""
         return self._rows(self._pipeline.layout.aside(QUARANTINE_OUTPUT, self._pipeline.name))
 
     def late(self) -> list[dict[str, Any]]:
-        """Late records, of a pipeline with `late: table`."""
+        """Return the late records of a pipeline with `late: table`."""
         return self._rows(self._pipeline.layout.aside(LATE_OUTPUT, self._pipeline.name))
 
     def topic_of(self, declared: str) -> str:
-        """The test's own topic for a declared one; only with a broker.
+        """Return the test's topic for a declared one; only with a broker.
 
         Raises:
             UsageError: TIDE-TEST-001, if the pipeline names no such topic.
@@ -209,7 +210,7 @@ class PipelineRun:
 
     @property
     def resolved(self) -> Pipeline:
-        """The pipeline with its stand-ins, as the engine runs it."""
+        """Return the pipeline with its stand-ins, as the engine runs it."""
         return self._pipeline
 
     def _environment(self, folder: Path) -> Environment:
@@ -222,7 +223,7 @@ class PipelineRun:
 
     @cached_property
     def _sources(self) -> dict[str, Any]:
-        """Every source by the name that the file gives it; `source` where it is the only one."""
+        """Return every source by its declared name; `source` if there is only one."""
         spec = self.declared.spec
         return {SOURCE_NAME: spec.source} if spec.sources is None else dict(spec.sources)
 

@@ -1,6 +1,6 @@
 """Fixtures for pytest: `pytest_plugins = ["tidemill.testing.plugin"]` in the top conftest.py of a project.
 
-Nothing starts before a test asks for it.
+A fixture starts only when a test requests it.
 """
 
 from __future__ import annotations
@@ -19,7 +19,7 @@ if TYPE_CHECKING:
 
 @pytest.fixture(scope="session")
 def tidemill_spark(tmp_path_factory: pytest.TempPathFactory) -> Iterator[SparkSession]:
-    """One session for the run: a driver's, without compiled plans."""
+    """Start one session for the run: a driver's, without compiled plans."""
     from tidemill.testing.session import shared_session
 
     session = shared_session(tmp_path_factory.mktemp("session"))
@@ -29,13 +29,13 @@ def tidemill_spark(tmp_path_factory: pytest.TempPathFactory) -> Iterator[SparkSe
 
 @pytest.fixture(scope="session")
 def tidemill_broker_config(tmp_path_factory: pytest.TempPathFactory) -> BrokerConfig:
-    """What the broker is to be; a conftest.py may have its own."""
+    """Return the broker's configuration; a conftest.py may override it."""
     return BrokerConfig(tmp_path_factory.mktemp("kafka") / "broker")
 
 
 @pytest.fixture(scope="session")
 def tidemill_broker(tidemill_broker_config: BrokerConfig) -> Iterator[Broker]:
-    """One real broker for the run; each test has topics of its own."""
+    """Start one real broker for the run; each test has separate topics."""
     from tidemill.dev.broker import running_broker
 
     with running_broker(tidemill_broker_config) as process:

@@ -1,4 +1,4 @@
-"""Rows of a test as Protobuf messages, by the runtime, which refuses what does not fit a field."""
+"""Encode rows of a test as Protobuf messages, with the runtime, which refuses values that do not fit."""
 
 from __future__ import annotations
 
@@ -24,7 +24,7 @@ class RowMessage:
     Args:
         descriptor_set: Content of the file.
         message: Name of the message, with its package.
-        name: Name of the file, for messages.
+        name: File name, for error messages.
     """
 
     def __init__(self, descriptor_set: bytes, message: str, name: str) -> None:
@@ -32,7 +32,7 @@ class RowMessage:
         self.place = place_in_file(self._descriptor)
 
     def encode(self, rows: Sequence[Row]) -> list[bytes]:
-        """Each row as one message; a field that is left out, or None, is not written.
+        """Encode each row as one message; a field that is missing or None is not written.
 
         Raises:
             UsageError: TIDE-TEST-003, if a row does not fit.
@@ -61,13 +61,13 @@ def _values(place: int, field: FieldDescriptor, value: Any) -> Any:
     if not field.is_repeated:
         return _value(place, field, value)
     if not isinstance(value, list | tuple):
-        # A text would be the list of its letters.
+        # A text would become the list of its letters.
         misfit(place, f"{field.name} is no list", "write a list")
     return [_value(place, field, item) for item in value]
 
 
 def _value(place: int, field: FieldDescriptor, value: Any) -> Any:
-    """A value as the runtime takes it, which judges whatever is of another type."""
+    """Convert a value for the runtime, which checks values of other types."""
     message = field.message_type
     if message is None or value is None:
         return value
@@ -90,7 +90,7 @@ def _moment(value: Any) -> dict[str, int]:
 
 
 def _span(value: Any) -> dict[str, int]:
-    """Seconds, which the column has as a decimal, or a timedelta; both parts have one sign."""
+    """Convert a timedelta, or seconds as in the decimal column; both parts have the same sign."""
     seconds = Decimal(value // _MICROSECOND) / 10**6 if isinstance(value, timedelta) else value
     if not isinstance(seconds, int | Decimal):
         raise TypeError(f"{value!r} is no timedelta and no Decimal of seconds")

@@ -1,4 +1,4 @@
-"""Rows of a test as the records of a topic, encoded as the pipeline's payload declares."""
+"""Encode rows of a test as the records of a topic, by the pipeline's payload."""
 
 from __future__ import annotations
 
@@ -18,17 +18,17 @@ if TYPE_CHECKING:
 
 
 class RecordEncoder:
-    """Rows as values of records, by the pipeline's payload.
+    """Encodes rows as values of records, by the pipeline's payload.
 
     Args:
-        stream: A pipeline of the one stream.
+        stream: A pipeline with one stream.
     """
 
     def __init__(self, stream: Pipeline) -> None:
         self._stream = stream
 
     def records(self, rows: Sequence[Row]) -> list[Record]:
-        """One record for each row.
+        """Return one record for each row.
 
         Raises:
             UsageError: TIDE-TEST-003, if one does not fit; TIDE-TEST-004, if rows cannot be encoded at all.
@@ -67,7 +67,7 @@ class RecordEncoder:
 
         file, number = _written_with(payload)
         message = RowMessage((self._schemas / file).read_bytes(), payload.message, file)
-        # A message that no header can name is refused with the declaration.
+        # A message that no header can name is already refused with the declaration.
         header = b"" if number is None or message.place is None else _header(number) + _place(message.place)
         return [header + encoded for encoded in message.encode(rows)]
 
@@ -77,7 +77,7 @@ class RecordEncoder:
 
 
 def refused(pipeline: Pipeline, what: str, fix: str) -> UsageError:
-    """Of input that a source cannot have."""
+    """Return the error for input that a source cannot have."""
     return UsageError(
         "TIDE-TEST-004",
         "The source cannot be given this by a test.",
@@ -87,9 +87,10 @@ def refused(pipeline: Pipeline, what: str, fix: str) -> UsageError:
 
 
 def _written_with(payload: AvroPayload | ProtobufPayload) -> tuple[str, int | None]:
-    """File of the schema that records are written with, and its number, if records have one.
+    """Return the file of the writer's schema, and its number if records have one.
 
-    The pipeline's own schema where a number names it, else that of the highest number: the newest.
+    If a number names the pipeline's own schema, it is used; otherwise the highest number, which is the
+    newest.
     """
     if payload.framing == "plain":
         return payload.schema_, None
@@ -99,12 +100,12 @@ def _written_with(payload: AvroPayload | ProtobufPayload) -> tuple[str, int | No
 
 
 def _header(number: int) -> bytes:
-    """As the serializers of schema registries write it; `registry_header.py` reads it."""
+    """Return the header of schema registry serializers, which `registry_header.py` reads."""
     return b"\x00" + number.to_bytes(4, "big")
 
 
 def _place(place: tuple[int, ...]) -> bytes:
-    """Behind the header of Protobuf: a zero for the file's first message, else how many numbers, and each."""
+    """Return Protobuf's message index: a zero for the file's first message, or else count and numbers."""
     return b"\x00" if place == (0,) else b"".join(map(_zigzag, (len(place), *place)))
 
 

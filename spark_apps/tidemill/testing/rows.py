@@ -1,4 +1,4 @@
-"""Rows of a test as a source takes them: checked, so that a slip of the pen does not look like a finding."""
+"""Convert a test's rows for a source, and check them, so that a typo does not look like a bug."""
 
 from __future__ import annotations
 
@@ -23,12 +23,12 @@ def check_columns(rows: Sequence[Row], columns: Iterable[str], start: int = 0) -
     """Check that no row has a column that the source does not know.
 
     Args:
-        rows: Whole rows, or what one has inside of a column.
-        columns: Those that there are.
-        start: Place of the first row.
+        rows: Whole rows, or the values inside of a column.
+        columns: The known columns.
+        start: Position of the first row.
 
     Raises:
-        UsageError: TIDE-TEST-003, with the near column.
+        UsageError: TIDE-TEST-003, with the nearest column.
     """
     known = list(columns)
     for place, row in enumerate(rows, start):
@@ -40,7 +40,7 @@ def check_columns(rows: Sequence[Row], columns: Iterable[str], start: int = 0) -
 
 
 def check_fits(decoder: Decoder, records: Sequence[bytes]) -> None:
-    """Check by the pipeline's own decoder.
+    """Check records with the pipeline's own decoder.
 
     Raises:
         UsageError: TIDE-TEST-003, with the reason that the quarantine would have.
@@ -57,17 +57,17 @@ def check_fits(decoder: Decoder, records: Sequence[bytes]) -> None:
 
 
 def as_json(rows: Sequence[Row]) -> list[bytes]:
-    """Each row as one line of JSON; times in ISO 8601."""
+    """Encode each row as one line of JSON; times in ISO 8601."""
     return [_json_line(place, row) for place, row in enumerate(rows)]
 
 
 def as_csv(rows: Sequence[Row], columns: Sequence[str], separator: str) -> list[bytes]:
-    """Each row as one line of CSV: nothing for null, texts in quotes."""
+    """Encode each row as one line of CSV: nothing for null, texts in quotes."""
     return [separator.join(_csv_field(row.get(name)) for name in columns).encode() for row in rows]
 
 
 def as_text(rows: Sequence[Row]) -> list[bytes]:
-    """The text of each row."""
+    """Return the text of each row."""
     for place, row in enumerate(rows):
         if not isinstance(row.get("value"), str):
             misfit(place, "no text", "write {'value': 'the text'}")
@@ -75,10 +75,10 @@ def as_text(rows: Sequence[Row]) -> list[bytes]:
 
 
 def as_table(rows: Sequence[Row], schema: pa.Schema | None) -> pa.Table:
-    """Rows as Arrow; without a schema, of the types that their values have.
+    """Convert rows to Arrow; without a schema, with the types of their values.
 
     Raises:
-        UsageError: TIDE-TEST-003, if a value is none of its column's, or nothing tells the type of a column.
+        UsageError: TIDE-TEST-003, if a value does not fit its column, or the type of a column is unknown.
     """
     import pyarrow as pa
 
@@ -103,7 +103,7 @@ def as_table(rows: Sequence[Row], schema: pa.Schema | None) -> pa.Table:
 
 
 def _in_utc(table: pa.Table) -> pa.Table:
-    """Times as the platform's tables have them: microseconds in UTC."""
+    """Convert times to those of the platform's tables: microseconds in UTC."""
     import pyarrow as pa
 
     moment = pa.timestamp("us", "UTC")
@@ -120,7 +120,7 @@ def _typed(place: int, value: Any, kind: pa.DataType) -> Any:
         except ValueError as error:
             misfit(place, str(error), "write a datetime, or ISO 8601")
     if isinstance(value, float) and pa.types.is_integer(kind):
-        # Arrow would cut it off without a word.
+        # Arrow would silently truncate it.
         misfit(place, f"{value} is no integer", "correct the value, or the table's columns")
     return value
 

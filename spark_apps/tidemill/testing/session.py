@@ -1,7 +1,7 @@
-"""The one Spark session of a test run: a driver's, but that Spark interprets its plans.
+"""The Spark session of a test run: a driver's session, except that Spark interprets its plans.
 
-Compiling Java for a query that runs once, on a few rows, takes longer than the query: about an eighth of a
-test run. Drivers, which tests start as processes of their own, compile.
+Compiling Java for a query that runs once on a few rows takes longer than the query: about an eighth of a test
+run. Drivers that tests start as separate processes do compile.
 """
 
 from __future__ import annotations
@@ -19,7 +19,7 @@ if TYPE_CHECKING:
     from pyspark.sql import SparkSession
 
 
-# Spark's names: no code for whole stages, and none for single expressions.
+# Spark's settings: no code generation for whole stages or for single expressions.
 INTERPRETED = {"spark.sql.codegen.wholeStage": "false", "spark.sql.codegen.factoryMode": "NO_CODEGEN"}
 
 
@@ -32,10 +32,13 @@ def shared_session(folder: Path) -> SparkSession:
 
 
 def driver_session(folder: Path) -> SparkSession:
-    """Start a session with the settings of a driver. It has two cores: two tasks really run at once."""
+    """Start a session with the settings of a driver.
+
+    It has two cores, so that two tasks really run at once.
+    """
     from tidemill.engine.session import start_session
 
-    # As a driver does: else each of its lines is in the log of a test that failed.
+    # As in a driver; otherwise the log of a failed test has all of its lines.
     logging.getLogger("py4j").setLevel(logging.ERROR)
     size = DriverSize(driver=Resources(cores=2, memory=2**30))
     environment = EnvironmentSpec(root="data", sizes={"small": size})

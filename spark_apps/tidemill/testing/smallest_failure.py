@@ -1,4 +1,4 @@
-"""Tries random arrivals of rows; of those that fail, finds a small one."""
+"""Try random arrivals of rows, and find a small one that fails."""
 
 from __future__ import annotations
 
@@ -9,22 +9,22 @@ from typing import Any
 from tidemill.errors import UsageError
 from tidemill.testing.arrivals import Arrival
 
-# Most cuts of one arrival: each is a run of a second or two.
+# Maximum number of cuts in an arrival: each is a run of a second or two.
 MOST_CUTS = 2
 
-# Most runs that look for a smaller arrival once one fails.
+# Maximum number of runs that search for a smaller arrival after one has failed.
 SHRINKING_RUNS = 15
 
 
 @dataclass(frozen=True)
 class Choices:
-    """What is chosen from.
+    """The choices for arrivals.
 
     Args:
         cuts: Rows before which a batch may begin.
-        tries: How many arrivals are tried.
-        steps: Of a run, after any of which it may crash; 0 for no crashes.
-        backfill: Whether each is tried with backfills.
+        tries: Number of arrivals to try.
+        steps: Number of steps of a run, after any of which it may crash; 0 for no crashes.
+        backfill: True if each is tried with backfills.
     """
 
     cuts: Sequence[int]
@@ -34,14 +34,14 @@ class Choices:
 
 
 def smallest_failure(difference: Callable[[Arrival], str], choices: Choices) -> tuple[Arrival, str] | None:
-    """Try so many arrivals; of those that fail, the smallest one that was found, and its difference.
+    """Try arrivals; return the smallest failing one that was found, and its difference.
 
-    Fewer cuts are smaller, then an order that is not shuffled, then nothing that happens meanwhile.
+    Fewer cuts are smaller, then an unshuffled order, then no further events.
 
     Raises:
         UsageError: TIDE-TEST-008, without hypothesis.
     """
-    # The first run is this one.
+    # The first run has this arrival.
     outcomes = {Arrival(): ""}
 
     def outcome(arrival: Arrival) -> str:
@@ -74,7 +74,7 @@ def _search(choices: Choices, outcome: Callable[[Arrival], str]) -> Arrival | No
     @settings(
         max_examples=choices.tries + 1,
         phases=(Phase.generate, Phase.shrink),
-        # The same arrivals each time: a test that fails, fails again.
+        # The same arrivals each time, so that a failing test fails again.
         derandomize=True,
         database=None,
         deadline=None,
@@ -94,7 +94,7 @@ def _search(choices: Choices, outcome: Callable[[Arrival], str]) -> Arrival | No
 
 
 def _arrivals(choices: Choices) -> Any:
-    """Where something happens meanwhile, there is a batch before and one behind it, if there can be."""
+    """Return the strategy of arrivals; with crashes or backfills, there are several batches if possible."""
     from hypothesis import strategies as st
 
     cuts: Any = st.just(())
@@ -108,13 +108,13 @@ def _arrivals(choices: Choices) -> Any:
 
 
 def _from_the_middle(values: Sequence[int]) -> list[int]:
-    """The middle first: what hypothesis tries first, and a test may try little, has much on either side."""
+    """Sort values from the middle, because hypothesis tries the first ones first, and tries may be few."""
     middle = len(values) // 2
     return [values[place] for place in sorted(range(len(values)), key=lambda place: abs(place - middle))]
 
 
 class _DiffersError(Exception):
-    """Tells hypothesis that an arrival fails."""
+    """Reports to hypothesis that an arrival fails."""
 
     def __init__(self, arrival: Arrival) -> None:
         super().__init__(str(arrival))

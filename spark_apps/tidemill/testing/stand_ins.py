@@ -1,17 +1,17 @@
-"""What of a declaration a test replaces, so that nothing outside of the test's folder is read or written.
+"""Replace parts of a declaration, so that a test reads and writes nothing outside of its folder.
 
 | declared | in a test |
 |---|---|
-| source kafka, eventhubs, iothub | a Delta table of records with their places; with a broker, own topics |
+| source kafka, eventhubs, iothub | a Delta table of records with offsets; with a broker, separate topics |
 | source files | the same format, in a folder of the test |
 | source rate, rate_per_batch, socket | a Delta table with the same columns |
-| source delta, a table that is joined | the same table below the test's root |
+| source delta, a joined table | the same table below the test's root |
 | sink delta | the same table below the test's root |
 | any other sink | a table in memory; with a broker, topics stay topics |
-| payload with `writers: registry` | its own schema has the number 1, and there is no other |
+| payload with `writers: registry` | its own schema with the number 1, and no other |
 
-The rest of the payload, event time, transform, output mode, and what each sink takes of the result stay as
-they are declared.
+The rest of the payload, event time, transform, output mode, and each sink's share of the result stay as
+declared.
 """
 
 from __future__ import annotations
@@ -27,40 +27,40 @@ from tidemill.spec.pipeline import PipelineSpec
 from tidemill.spec.sinks import MemorySink, Sink
 from tidemill.spec.sources import DeltaSource, KafkaSource, Source
 
-# Kinds of sources that a Delta table stands in for.
+# Kinds of sources that a Delta table replaces.
 IN_A_TABLE = ("kafka", "eventhubs", "iothub", "rate", "rate_per_batch", "socket")
 
-# Gives the topic of a test that stands for a declared one.
+# Returns the topic of a test for a declared one.
 TopicOf = Callable[[str], str]
 
 SomeSource = TypeVar("SomeSource", bound=Source)
 
 
 class RecordsTable(DeltaSource):
-    """A table that holds the records of a topic, each with its lineage columns."""
+    """A table with the records of a topic, each with its lineage columns."""
 
     headers: bool = False
     device_columns: bool = False
 
 
 def input_name(pipeline: str, stream: str) -> str:
-    """Table or folder, below the root's, of the input of one stream; pipelines may share a root."""
+    """Return the table or folder of one stream's input, below the root, which pipelines may share."""
     return f"input/{pipeline}/{stream}"
 
 
 def with_stand_ins(
     name: str, spec: PipelineSpec, views: Mapping[int, str], topic_of: TopicOf | None = None
 ) -> PipelineSpec:
-    """The declaration with its stand-ins.
+    """Return the declaration with its stand-ins.
 
     Args:
-        name: Of the pipeline.
-        spec: As the file has it.
-        views: Names of the tables in memory, by the places of the sinks.
-        topic_of: Makes the topics of a test with a broker; without one, tables stand in for topics.
+        name: Name of the pipeline.
+        spec: The declaration in the file.
+        views: Names of the tables in memory, by the index of the sinks.
+        topic_of: Creates the topics of a test with a broker; without it, tables replace topics.
 
     Raises:
-        UsageError: TIDE-TEST-004, if the topics cannot be made.
+        UsageError: TIDE-TEST-004, if the topics cannot be created.
     """
     changes: dict[str, Any] = {
         "sinks": [_sink(sink, views[place], topic_of) for place, sink in enumerate(spec.sinks)]
@@ -81,7 +81,7 @@ def _stream(source: NamedSource, place: str, topic_of: TopicOf | None) -> NamedS
 
 
 def _payload(payload: Payload | None) -> Payload | None:
-    """Without a registry, which a test does not have."""
+    """Return the payload without a registry, which a test does not have."""
     if payload is None or not payload.asks_registry:
         return payload
     named = payload.chosen.model_copy(update={"writers": "ids", "ids": {1: payload.chosen.schema_}})
@@ -89,7 +89,7 @@ def _payload(payload: Payload | None) -> Payload | None:
 
 
 def _source(source: SomeSource, place: str, topic_of: TopicOf | None) -> SomeSource:
-    """Copies are not validated: no pipeline file could say what they say."""
+    """Return the test's source, a copy without validation, because no pipeline file could declare it."""
     if source.kafka is not None and topic_of is not None:
         return source.model_copy(update={"kafka": _topics(source.kafka, topic_of)})
     if source.files is not None:
@@ -112,7 +112,7 @@ def _topics(kafka: KafkaSource, topic_of: TopicOf) -> KafkaSource:
             fix="leave the broker out: then a table stands in for all topics",
         )
     named = {topic: topic_of(topic) for topic in kafka.named_topics}
-    # All that a test adds is read.
+    # All records that a test adds are read.
     changes: dict[str, Any] = {"starting_offsets": "earliest"}
     if kafka.topic is not None:
         changes["topic"] = named[kafka.topic]

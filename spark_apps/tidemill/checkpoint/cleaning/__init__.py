@@ -1,1 +1,1 @@
-"""Files of a files source that were read: which of them nothing needs any more, and where they have gone."""
+"""Read files of a files source: which of them are no longer needed, and where they were moved."""

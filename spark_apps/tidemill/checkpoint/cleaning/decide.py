@@ -1,14 +1,15 @@
-"""Which files of a files source may go. Pure.
+"""Decide which files of a files source may be removed. Pure.
 
-A file goes if all of this holds:
+A file may be removed if all of this is true:
 
-1. The live generation has read it in a batch that no rewind takes back: one that is committed, and older than
-   how far a rewind goes (`points.py`).
-2. Each older generation, and each backup, that can be gone back to has read it as well.
-3. It is old enough, by its own time.
-4. It is there, and what is there is what was read.
-5. It has one name for all clients of the store.
-6. Another file stays: an object store forgets an empty folder, and Spark does not start without one.
+1. The live generation has read it in a committed batch that no rewind undoes, because the batch is older than
+   the rewind window (`points.py`).
+2. Every older generation and every backup that a verb can return to has also read it.
+3. It is old enough, by its modification time.
+4. It exists, and it is the file that was read.
+5. All clients of the store use the same name for it.
+6. Another file stays, because an object store forgets an empty folder, and Spark does not start without the
+   folder.
 """
 
 from __future__ import annotations
@@ -21,8 +22,8 @@ from datetime import datetime
 from tidemill.checkpoint.reading.source_logs import ReadFile
 from tidemill.storage.store import StoredFile
 
-# Most files that one run takes of one stream: a copy each, of about 10 ms on an object store, so a minute or
-# so, and 1 MB of names.
+# Maximum number of files that one run removes per stream. Each is a copy of about 10 ms on an object store,
+# so a run takes about a minute and its names take 1 MB.
 MAX_FILES = 10_000
 
 CHANGED = "changed since they were read"
@@ -33,15 +34,15 @@ NEWEST = "the newest, which stays so that the folder does"
 
 @dataclass(frozen=True)
 class Candidate:
-    """A file that the live generation has read for good.
+    """A file that the live generation will not read again.
 
     Args:
-        name: Below the source's folder.
-        read: What the checkpoint says of it.
-        stored: What is there under its name now; None if nothing is.
-        needed_by: What can be gone back to, and would read it again.
-        has_one_name: Whether all clients of the store call it alike.
-        archived_size: Bytes of the file of its name in the archive; None if there is none.
+        name: Path below the source's folder.
+        read: Log entry in the checkpoint.
+        stored: Current file with its name; None if there is none.
+        needed_by: Generations and backups that would read it again after a return to them.
+        has_one_name: True if all clients of the store use the same name for it.
+        archived_size: Size of the file with its name in the archive; None if there is none.
     """
 
     name: str
@@ -53,23 +54,23 @@ class Candidate:
 
     @property
     def is_changed(self) -> bool:
-        """Whether something else is there by now; stores count whole seconds."""
+        """Return True if another file has this name now; stores count whole seconds."""
         return self.stored is not None and _second(self.stored.modified) != _second(self.read.modified)
 
     @property
     def is_another(self) -> bool:
-        """Whether a file of its name and of another size is in the archive: that one was read."""
+        """Return True if the file that was read is in the archive: same name, but another size."""
         return self.stored is not None and self.archived_size not in (None, self.stored.size)
 
 
 @dataclass(frozen=True)
 class FilesDecision:
-    """What becomes of the files of one stream.
+    """The decision for the files of one stream.
 
     Args:
-        goes: Files that go, those that were read first at the front.
-        stays: How many stay, by reason.
-        more: How many more could go than one run takes.
+        goes: Files to remove, in the order in which they were read.
+        stays: Number of files that stay, by reason.
+        more: Number of files beyond the limit of one run.
     """
 
     goes: tuple[Candidate, ...] = ()
@@ -78,20 +79,20 @@ class FilesDecision:
 
     @property
     def size(self) -> int:
-        """Bytes of what goes."""
+        """Return the total size of the files to remove, in bytes."""
         return sum(file.stored.size for file in self.goes if file.stored is not None)
 
 
 def decide_files(
     candidates: Iterable[Candidate], before: datetime, others: int, limit: int = MAX_FILES
 ) -> FilesDecision:
-    """Choose.
+    """Choose the files to remove.
 
     Args:
-        candidates: Files that were read for good.
-        before: A file is old enough if its time is not after this.
-        others: How many other files are in the folder.
-        limit: Most files.
+        candidates: Files that will not be read again.
+        before: Maximum modification time of a file to remove.
+        others: Number of other files in the folder.
+        limit: Maximum number of files.
     """
     goes: list[Candidate] = []
     stays: Counter[str] = Counter()

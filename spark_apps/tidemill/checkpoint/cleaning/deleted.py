@@ -1,7 +1,7 @@
-"""What was deleted of a stream's files: `deleted_files/<stream>/<request id>.json`, for good.
+"""Permanent records of deleted files of a stream: `deleted_files/<stream>/<request id>.json`.
 
-Each file is written before the first of its files is deleted, and never changed. A generation's own log
-forgets with the generation; these do not, so that nothing replaces rows of files that are gone.
+Each record is written before the first of its files is deleted, and is never changed. A generation's own log
+disappears with the generation, but these records stay, so that no verb replaces rows of files that are gone.
 """
 
 from __future__ import annotations
@@ -17,13 +17,13 @@ from tidemill.storage.store import Store
 def record_deleted(
     store: Store, layout: Layout, place: tuple[str, str, str], sizes: Mapping[str, int]
 ) -> dict[str, int]:
-    """Keep what is about to be deleted; returns what the request began with.
+    """Record the files that are about to be deleted; return those that the request began with.
 
     Args:
         store: The storage.
-        layout: Where.
+        layout: Paths in the storage.
         place: Pipeline, stream and request id.
-        sizes: Bytes, by path below the source's folder.
+        sizes: Size in bytes, by path below the source's folder.
     """
     path = _path(layout, place)
     document: dict[str, Any] = {"v": 1, "at": datetime.now(UTC).isoformat(), "files": dict(sizes)}
@@ -33,13 +33,13 @@ def record_deleted(
 
 
 def read_recorded(store: Store, layout: Layout, place: tuple[str, str, str]) -> dict[str, int] | None:
-    """Return what a request recorded; None if it recorded nothing."""
+    """Return the files that a request recorded; None if it recorded nothing."""
     document = store.read_json(_path(layout, place))
     return None if document is None else dict(document["files"])
 
 
 def deleted_sizes(store: Store, layout: Layout, pipeline: str, stream: str) -> dict[str, int]:
-    """All that were recorded; one may still be there, or have been put back."""
+    """Return all recorded files; some may still exist, or may have been put back."""
     folder = layout.deleted_files(pipeline, stream)
     documents = (store.read_json(f"{folder}/{name}") for name in store.list_names(folder))
     return {name: size for document in documents if document for name, size in document["files"].items()}

@@ -1,8 +1,8 @@
-"""What of a files source has been read at each point that its pipeline can go back to.
+"""The files that were read at each point to which a pipeline can return.
 
-A rewind may leave out what was read after such a point, and read it again: these files must be where they
-were. Points are, for each generation, the batch that a rewind comes to which goes as far back as it may, and
-each backup's batch.
+A rewind may undo what was read after such a point and read it again, so those files must still be in their
+place. The points are each generation's oldest rewind target within the rewind window, and the batch of each
+backup.
 """
 
 from __future__ import annotations
@@ -25,18 +25,19 @@ from tidemill.storage.store import Store
 
 Found = TypeVar("Found")
 
-# Looks at a checkpoint whose stream goes on: Spark deletes entries of its log that a compact one holds.
+# Number of attempts to read a checkpoint while its stream runs: Spark deletes log entries that a compact one
+# includes.
 ATTEMPTS = 3
 
 
 @dataclass(frozen=True)
 class PointsOfReturn:
-    """What was read, by point.
+    """The files that were read, by point.
 
     Args:
-        generation: The live one; None before the first start.
-        live: Files that it has read for good, by URI.
-        read_at: For each other point, by what a person calls it: URIs of the files that it has read.
+        generation: The live generation; None before the first start.
+        live: Files that it will not read again, by URI.
+        read_at: For each other point, by its readable name: URIs of the files that it has read.
     """
 
     generation: str | None
@@ -44,18 +45,18 @@ class PointsOfReturn:
     read_at: Mapping[str, frozenset[str]] = field(default_factory=dict)
 
     def needed_by(self, uri: str) -> tuple[str, ...]:
-        """Points that would read a file again."""
+        """Return the points that would read a file again."""
         return tuple(name for name, read in self.read_at.items() if uri not in read)
 
 
 def points_of_return(store: Store, pipeline: Pipeline, stream: str, window_began: datetime) -> PointsOfReturn:
-    """Look at all checkpoints of a pipeline.
+    """Read all checkpoints of a pipeline.
 
     Args:
         store: The storage.
-        pipeline: Which.
+        pipeline: The pipeline.
         stream: Name of the files stream.
-        window_began: The oldest moment that a rewind goes back to.
+        window_began: Beginning of the rewind window.
 
     Raises:
         GateRefusedError: TIDE-CKPT-007, if a checkpoint is damaged.
@@ -81,7 +82,7 @@ def points_of_return(store: Store, pipeline: Pipeline, stream: str, window_began
 
 
 def all_files_read(store: Store, path: str) -> frozenset[str]:
-    """Files that a checkpoint knows as read, or planned, by URI.
+    """Return the URIs of the files that a checkpoint has read or planned.
 
     Raises:
         GateRefusedError: TIDE-CKPT-007, if its log is torn.
@@ -95,7 +96,7 @@ def all_files_read(store: Store, path: str) -> frozenset[str]:
 
 
 def files_finished(store: Store, path: str, stream: str) -> frozenset[str]:
-    """Files that a stream had read by the newest batch that is finished, by URI.
+    """Return the URIs of the files that a stream had read at its newest finished batch.
 
     Raises:
         GateRefusedError: TIDE-CKPT-007, if a file of the checkpoint is torn.
@@ -109,7 +110,7 @@ def files_finished(store: Store, path: str, stream: str) -> frozenset[str]:
 
 
 def files_read(reader: CheckpointReader, stream: str, batch_id: int) -> dict[str, ReadFile]:
-    """Files that a stream had read when a batch was committed, by URI; of several uses, those that all have.
+    """Return the files that every use of a stream had read when a batch was committed, by URI.
 
     Raises:
         GateRefusedError: TIDE-CKPT-007, if a file of the checkpoint is torn.
@@ -127,10 +128,10 @@ def files_read(reader: CheckpointReader, stream: str, batch_id: int) -> dict[str
 
 
 def last_for_good(reader: CheckpointReader, window_began: datetime) -> int | None:
-    """The batch that a rewind comes to which goes as far back as it may; None if it may undo all of them.
+    """Return the oldest batch that a rewind can reach; None if a rewind may undo all batches.
 
-    Batches are held longer than they can be rewound, or shorter: older ones that Spark has purged cannot be
-    gone back to, however young they are.
+    Spark may keep batches for longer or shorter than the rewind window. A purged batch cannot be reached,
+    even if it is within the window.
     """
     held = _held(reader)
     old = [n for n in held if reader.names[f"commits/{n}"].modified <= window_began]
@@ -153,7 +154,7 @@ def _file_log(reader: CheckpointReader, folder: str) -> list[ReadFile]:
 
 
 def _beside_a_stream(store: Store, path: str, look: Callable[[CheckpointReader], Found]) -> Found:
-    """Look again where a file was deleted between the listing and a read."""
+    """Try again if a file was deleted between the listing and a read."""
     for _ in range(ATTEMPTS - 1):
         with suppress(GateRefusedError):
             return look(CheckpointReader(store, path))
@@ -161,7 +162,7 @@ def _beside_a_stream(store: Store, path: str, look: Callable[[CheckpointReader],
 
 
 def _held(reader: CheckpointReader) -> list[int]:
-    """Batches that can be gone back to, rising."""
+    """Return the batches that a rewind can reach, in ascending order."""
     planned = set(reader.offset_ids)
     return [n for n in reader.commit_ids if n in planned and (n == 0 or n - 1 in planned)]
 

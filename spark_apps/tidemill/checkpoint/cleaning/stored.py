@@ -1,4 +1,4 @@
-"""What is stored of one stream's files: in the source's folder, and in its archive."""
+"""The stored files of one stream, in the source's folder and in its archive."""
 
 from __future__ import annotations
 
@@ -18,10 +18,10 @@ class StoredFiles:
     """The files of one stream, by their path below its folder.
 
     Args:
-        store: That both folders are in.
+        store: Store of both folders.
         place: The folders.
-        there: In the source's folder.
-        archived: In the archive.
+        there: Files in the source's folder.
+        archived: Files in the archive.
     """
 
     store: LandedFiles
@@ -31,21 +31,21 @@ class StoredFiles:
 
     @property
     def in_the_way(self) -> list[str]:
-        """Archived files in whose place something else is by now; a move that was cut short left both."""
+        """Return the archived files whose place is taken by another file; an interrupted move leaves both."""
         both = self.archived.keys() & self.there.keys()
         return sorted(name for name in both if self.archived[name].size != self.there[name].size)
 
     def source_path(self, name: str) -> str:
-        """Where a file came."""
+        """Return the path of a file in the source's folder."""
         return f"{self.place.folder}/{name}"
 
     def archive_path(self, name: str) -> str:
-        """Where it goes."""
+        """Return the path of a file in the archive."""
         return f"{self.place.archive}/{name}"
 
 
 def stored_files(layout: Layout, path: str) -> StoredFiles | None:
-    """Look at a source's folders; None where only Spark can look, which never archives."""
+    """Return the files of a source's folders; None if only Spark can access them, which never archives."""
     place = files_place(layout, path)
     store = None if place is None else open_files(layout, place)
     if place is None or store is None:
@@ -58,7 +58,7 @@ def stored_files(layout: Layout, path: str) -> StoredFiles | None:
 
 
 def deleted_files(store: Store, pipeline: Pipeline, stream: str, stored: StoredFiles | None) -> list[str]:
-    """Files that were deleted after they were read, and that nobody has put back as they were."""
+    """Return the files that were deleted after they were read and were not put back unchanged."""
     known = deleted_sizes(store, pipeline.layout, pipeline.name, stream)
     there = {} if stored is None else {**stored.archived, **stored.there}
     return sorted(name for name, size in known.items() if name not in there or there[name].size != size)

@@ -1,1 +1,1 @@
-"""All checkpoints of an environment at once; writes nothing."""
+"""The doctor examines all checkpoints of an environment at once; it writes nothing."""

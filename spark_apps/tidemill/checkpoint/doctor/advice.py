@@ -1,20 +1,20 @@
-"""Advice: what the measured values of the newest batches say against the declaration. Pure.
+"""Advice: compare the measurements of the newest batches with the declaration. Pure.
 
-Each rule names the key to change and, where that can be told, its new value. None is an error: the stream
-works, but slower than it must, or later than it promises. The rules are in `pace_advice.py`,
+Each rule names the key to change and, if it is known, the new value. No rule reports an error: the stream
+works, but slower than necessary or later than declared. The rules are in `pace_advice.py`,
 `capacity_advice.py` and `source_and_sink_advice.py`.
 
 id              what
 TIDE-TUNE-001   a batch takes longer than its trigger
-TIDE-TUNE-002   the limit of a batch holds the stream back
+TIDE-TUNE-002   the batch limit holds the stream back
 TIDE-TUNE-003   it cannot keep up
 TIDE-TUNE-004   without a limit, one batch has taken very long
 TIDE-TUNE-005   fewer state partitions than cores
-TIDE-TUNE-006   more state partitions than are good for it
+TIDE-TUNE-006   too many state partitions
 TIDE-TUNE-007   fewer topic partitions than cores
 TIDE-TUNE-008   the state takes much of the memory
 TIDE-TUNE-009   planning and logs take most of a batch
-TIDE-TUNE-010   rows come too late for the watermark
+TIDE-TUNE-010   rows are too late for the watermark
 TIDE-TUNE-011   one sink takes most of a batch
 TIDE-TUNE-012   one partition of a topic has most of the records
 TIDE-TUNE-013   a table has many small files
@@ -31,14 +31,14 @@ from tidemill.checkpoint.doctor.pace_advice import PACE_RULES
 from tidemill.checkpoint.doctor.source_and_sink_advice import SOURCE_AND_SINK_RULES
 from tidemill.checkpoint.findings import Finding, Severity
 
-# In the order of the table above, which is that of their ids.
+# In the order of their ids, as in the table above.
 RULES = tuple(
     sorted((*PACE_RULES, *CAPACITY_RULES, *SOURCE_AND_SINK_RULES), key=lambda rule: rule.finding_id)
 )
 
 
 def advice(measured: Measured) -> list[Finding]:
-    """What the measured values say against the declaration, in the order of the table."""
+    """Return the findings about the measurements, in the order of the table."""
     return list(_found(measured))
 
 
@@ -47,7 +47,8 @@ def _found(measured: Measured) -> Iterator[Finding]:
         facts = rule.facts(measured)
         if facts is not None:
             severity: Severity = "warning" if rule.is_urgent(measured) else "note"
-            # What was measured before the last change of conf says nothing of it.
+            # Measurements from before the last change of conf do not apply to the new conf, so show their
+            # time.
             told = {**facts, "measured_at": measured.at}
             name, fix = measured.pipeline.name, rule.fix(measured)
             yield Finding(rule.finding_id, severity, name, rule.problem, told, fix, rule.runbook)

@@ -1,4 +1,4 @@
-"""What a rule of advice is, and what several of them go by."""
+"""A rule of advice, and shared thresholds."""
 
 from __future__ import annotations
 
@@ -7,7 +7,7 @@ from dataclasses import dataclass
 
 from tidemill.checkpoint.doctor.measured import Measured
 
-# Share of a batch that is most of it.
+# Minimum share of a batch that counts as most of it.
 MOST = 0.6
 
 TUNING = "tuning"
@@ -22,10 +22,10 @@ class Rule:
     Args:
         finding_id: Its id.
         problem: One sentence.
-        facts: The measured values that speak against the declaration; None if they do not.
-        fix: What to change.
-        is_urgent: Whether it is worth a warning; else it is a note.
-        runbook: The page.
+        facts: Returns the measurements that contradict the declaration; None if there are none.
+        fix: Returns the change to make.
+        is_urgent: Returns True for a warning, False for a note.
+        runbook: Page of the rule.
     """
 
     finding_id: str

@@ -1,4 +1,4 @@
-"""Advice on what a batch works with: partitions for the cores, and memory for the state. Pure."""
+"""Advice on the capacity of batches: partitions for the cores, and memory for the state. Pure."""
 
 from __future__ import annotations
 
@@ -8,10 +8,10 @@ from tidemill.checkpoint.doctor.advice_rule import MOST, Facts, Rule
 from tidemill.checkpoint.doctor.measured import Measured, words_of
 from tidemill.spec.units import format_size
 
-# State partitions beyond so many for each core only add files and tasks.
+# Maximum useful number of state partitions per core; more only add files and tasks.
 PARTITIONS_PER_CORE = 2
 
-# Share of the memory that is much of it.
+# Share of the memory that counts as much of it.
 MUCH_MEMORY = 0.5
 
 

@@ -1,8 +1,8 @@
-"""The doctor: every state folder of an environment, and what is wrong with it. Never writes.
+"""The doctor: examine every state folder of an environment. Never writes.
 
-Pipelines come from conf, state folders from storage; a folder without a pipeline is orphaned, a pipeline
-without a folder has never run. The gate is asked like before a start, without the source: the doctor works
-where no broker can be reached, and a thousand pipelines take seconds.
+Pipelines come from conf, state folders from storage. A folder without a pipeline is orphaned; a pipeline
+without a folder has never run. The gate is checked as before a start, but without the source, so the doctor
+works without a broker and takes seconds for a thousand pipelines.
 """
 
 from __future__ import annotations
@@ -44,29 +44,29 @@ from tidemill.errors import SpecError, TidemillError
 from tidemill.spec.project import Environment, Pipeline, resolve_pipeline
 from tidemill.storage.store import Store
 
-# Folders looked at at once. Listings and table logs wait for storage most of the time; on a local disk more
-# than a few only take the interpreter from each other.
+# Folders examined concurrently. Listings and table logs mostly wait for storage. On a local disk, more
+# threads would only compete for the interpreter.
 THREADS = 2 * (os.cpu_count() or 1)
 
 REFUSED = "A start would be refused."
 
-# What a Kafka pipeline's topics keep; None if the broker does not answer.
+# Returns the retention of a Kafka pipeline's topics; None if the broker does not answer.
 AskBroker = Callable[[Pipeline], SourceRetention | None]
 
 
 def ask_nobody(_: Pipeline) -> SourceRetention | None:
-    """Without a broker: its default counts."""
+    """Return None, so that the broker's default is assumed."""
     return None
 
 
 @dataclass(frozen=True)
 class Examination:
-    """What the doctor found.
+    """The doctor's result.
 
     Args:
-        pipelines: Declared pipelines that were looked at.
-        folders: State folders that were looked at.
-        findings: Worst first.
+        pipelines: Number of examined declared pipelines.
+        folders: Number of examined state folders.
+        findings: Findings, worst first.
     """
 
     pipelines: int
@@ -75,22 +75,22 @@ class Examination:
 
     @property
     def is_healthy(self) -> bool:
-        """Whether nothing is wrong now; warnings and notes may be there."""
+        """Return True if there is no error; warnings and notes are allowed."""
         return not any(finding.severity == "error" for finding in self.findings)
 
 
 def examine(
     environment: Environment, names: Iterable[str] = (), ask_broker: AskBroker = ask_nobody
 ) -> Examination:
-    """Look at all pipelines and state folders of an environment, or at those named.
+    """Examine all pipelines and state folders of an environment, or the named ones.
 
-    Checkpoints that share a query are looked for among all that were looked at.
+    Checkpoints that share a query are searched only among the examined ones.
 
     Raises:
         SpecError: TIDE-SPEC-010 or -011, for a name that neither conf nor storage knows.
     """
     root = environment.layout.root
-    # Opening a store makes its folder, and the doctor makes nothing.
+    # Opening a store creates its folder, and the doctor creates nothing.
     store = Store(root) if "://" in root or Path(root).is_dir() else None
     declared = frozenset(environment.project.pipeline_names())
     stored = frozenset() if store is None else frozenset(store.list_names(environment.layout.states))
@@ -107,11 +107,11 @@ def examine(
 
 @dataclass(frozen=True)
 class Advised:
-    """What was measured of one pipeline, and what would help it.
+    """The measurements of one pipeline and the advice.
 
     Args:
-        measured: None where it cannot be read.
-        findings: Advice only; nothing that refuses a start.
+        measured: Measurements; None if they cannot be read.
+        findings: Advice only; it never refuses a start.
     """
 
     measured: Measured | None = None
@@ -119,7 +119,7 @@ class Advised:
 
 
 def advice_for(store: Store, environment: Environment, name: str) -> Advised:
-    """What the measured values and the state of one pipeline say; nothing where they cannot be read."""
+    """Return the measurements and advice of one pipeline; empty if they cannot be read."""
     try:
         pipeline = resolve_pipeline(environment, name)
         folder = read_state_folder(store, environment.layout, name)
@@ -131,7 +131,7 @@ def advice_for(store: Store, environment: Environment, name: str) -> Advised:
 
 @dataclass(frozen=True)
 class _Round:
-    """One round of the doctor: what he knows before he looks at a single pipeline."""
+    """One examination, with the facts known before the first pipeline."""
 
     environment: Environment
     store: Store | None
@@ -140,7 +140,7 @@ class _Round:
     ask_broker: AskBroker
 
     def look(self, name: str) -> tuple[StateFolder | None, list[Finding]]:
-        """Look at one pipeline; what stops the look is a finding itself."""
+        """Examine one pipeline; an error that stops the examination becomes a finding."""
         folder: StateFolder | None = None
         try:
             if self.store is not None and name in self.stored:
@@ -186,7 +186,7 @@ def _advice(store: Store, folder: StateFolder, measured: Measured) -> list[Findi
 
 
 def _source_retention(pipeline: Pipeline, broker: SourceRetention | None) -> SourceRetention | None:
-    """How long the source keeps what was not read; None for sources that keep everything."""
+    """Return the retention of the source; None for sources that keep everything."""
     if pipeline.spec.source.is_kafka:
         hub = pipeline.spec.source.event_hub
         found = broker or assumed_retention(pipeline.spec)
@@ -198,7 +198,7 @@ def _source_retention(pipeline: Pipeline, broker: SourceRetention | None) -> Sou
 
 
 def _gate_findings(store: Store, pipeline: Pipeline, folder: StateFolder) -> list[Finding]:
-    """TIDE-CKPT-050 for each reason against a start; the gate's warnings as they are."""
+    """Return TIDE-CKPT-050 for each reason against a start, and the gate's warnings unchanged."""
     if not folder.history:
         return []
     try:
@@ -214,7 +214,7 @@ def _as_refusal(finding: Finding) -> Finding:
 
 
 def _refused(name: str, error: TidemillError) -> Finding:
-    """What stopped the look: a wrong declaration, or a control file or checkpoint that cannot be read."""
+    """Return a finding for the error: a wrong declaration, or an unreadable control file or checkpoint."""
     found = Finding(error.error_id, "error", name, error.problem, error.facts, error.fix, error.runbook)
     if isinstance(error, SpecError):
         return found

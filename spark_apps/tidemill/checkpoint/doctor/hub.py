@@ -1,10 +1,10 @@
-"""What an event hub says of itself, and what that says against the declaration. Pure.
+"""Compare the facts of an event hub with the declaration. Pure.
 
 id              what
-TIDE-HUB-020    the hub was made after the pipeline had read it: another one of the same name
+TIDE-HUB-020    the hub was recreated after the pipeline had read it
 TIDE-HUB-021    fewer partitions than throughput units
-TIDE-HUB-022    a full batch takes more than the throughput units give between two triggers
-TIDE-HUB-023    events that were not read are about to leave, or have left
+TIDE-HUB-022    a full batch needs more than the throughput units give between two triggers
+TIDE-HUB-023    unread events are about to leave the hub, or have left
 """
 
 from __future__ import annotations
@@ -20,10 +20,10 @@ from tidemill.spec.eventhubs_source import EventHubsSource
 from tidemill.spec.project import Pipeline
 from tidemill.spec.units import format_duration
 
-# What a throughput unit lets consumers read, by Azure's quotas.
+# Read quota of a throughput unit, by Azure's documentation.
 EVENTS_PER_SECOND_AND_UNIT = 4096
 
-# The same, however fast it is read: a stop of minutes would lose it.
+# Share of the retention that is urgent at any read speed, because a stop of minutes would lose events.
 LAST_SHARE = 0.98
 
 
@@ -32,9 +32,9 @@ class HubPartition:
     """One partition.
 
     Args:
-        beginning: Sequence number of the oldest event; that of the next one, if there is none.
+        beginning: Sequence number of the oldest event, or of the next one if there is none.
         end: Sequence number of the next event.
-        last_enqueued: When the newest event came; None if there never was one.
+        last_enqueued: Time of the newest event; None if there never was one.
     """
 
     beginning: int
@@ -47,22 +47,22 @@ class HubFacts:
     """A hub.
 
     Args:
-        created: When it was made: what tells it from another one of its name.
-        partitions: By number.
+        created: Creation time, which distinguishes the hub from another one of its name.
+        partitions: Partitions by number.
     """
 
     created: datetime
     partitions: Mapping[str, HubPartition]
 
     def lag(self, read: Positions, hub: str) -> int:
-        """Events beyond what was read; all that are there of a partition that was not."""
+        """Return the number of unread events; for a partition that was never read, all its events."""
         return sum(
             max(0, partition.end - max(read.get(hub, {}).get(number, 0), partition.beginning))
             for number, partition in self.partitions.items()
         )
 
     def unread_since(self, read: Positions, hub: str) -> bool:
-        """Whether an event has left unread."""
+        """Return True if an event has left the hub unread."""
         return any(
             read.get(hub, {}).get(number, partition.beginning) < partition.beginning
             for number, partition in self.partitions.items()
@@ -71,12 +71,13 @@ class HubFacts:
 
 @dataclass(frozen=True)
 class ReadSoFar:
-    """What a pipeline has read of its hub.
+    """The read position of a pipeline in its hub.
 
     Args:
         positions: Next sequence number of each partition.
-        at: When all that is before them was there: the newest batch's moment; None before the first.
-        pace: Seconds of events that are read in a second, of late; None if nobody could tell.
+        at: Time of the newest batch, when all events before the positions existed; None before the first
+            batch.
+        pace: Recently read seconds of events per second; None if unknown.
     """
 
     positions: Positions
@@ -86,12 +87,12 @@ class ReadSoFar:
 
 @dataclass(frozen=True)
 class LossClock:
-    """How long until an event that was not read leaves the hub.
+    """The time until an unread event leaves the hub.
 
     Args:
-        level: How urgent.
-        left: At the present speed; None if everything is read, or kept, or read before it leaves.
-        covered: Whether the hub's archive keeps the events.
+        level: Urgency.
+        left: Time left at the present read speed; None if no unread event will leave.
+        covered: True if the hub's archive keeps the events.
     """
 
     level: Level
@@ -100,7 +101,7 @@ class LossClock:
 
 
 def hub_findings(pipeline: Pipeline, facts: HubFacts, read: ReadSoFar, now: datetime) -> list[Finding]:
-    """What speaks against the declaration, or against going on."""
+    """Return the findings about the declaration and about the unread events."""
     source = pipeline.spec.source.event_hub
     if source is None:
         return []
@@ -113,13 +114,13 @@ def hub_findings(pipeline: Pipeline, facts: HubFacts, read: ReadSoFar, now: date
 
 
 def declared_findings(pipeline: Pipeline) -> list[Finding]:
-    """The findings of the one stream that need no hub."""
+    """Return the findings of the stream that need no facts of the hub."""
     source = pipeline.spec.source.event_hub
     return [] if source is None else list(_beyond_units(pipeline, source))
 
 
 def partitions_advice(source: EventHubsSource) -> str:
-    """The number of partitions that the throughput units need."""
+    """Return advice on the number of partitions that the throughput units need."""
     units = source.throughput_units
     number = "at least one for each throughput unit" if units is None else f"at least {units}"
     declare = "; declare `throughput_units` for the number" if units is None else ""
@@ -130,9 +131,9 @@ def partitions_advice(source: EventHubsSource) -> str:
 
 
 def loss_clock(source: EventHubsSource, facts: HubFacts, read: ReadSoFar, now: datetime) -> LossClock:
-    """Events that came after the newest batch are at most as old as that.
+    """Compute the time until unread events leave; events after the newest batch are at most as old as it.
 
-    The oldest unread event grows older by what is not read of each second.
+    Each second, the oldest unread event ages by the share of that second that is not read.
     """
     covered = source.capture is not None
     if facts.unread_since(read.positions, source.hub):
@@ -146,20 +147,20 @@ def loss_clock(source: EventHubsSource, facts: HubFacts, read: ReadSoFar, now: d
     is_soon = left is not None and left <= kept * (1 - URGENT_SHARE)
     if is_soon or unless_read <= kept * (1 - LAST_SHARE):
         return LossClock("urgent", left, covered)
-    # However fast it reads: a short stop would lose events then.
+    # At any read speed, because a short stop would lose events then.
     is_near = unless_read <= kept * (1 - URGENT_SHARE)
     is_slow = left is not None and left <= kept * (1 - WARN_SHARE)
     return LossClock("warn" if is_near or is_slow else "ok", left, covered)
 
 
 def _rounded(left: timedelta) -> timedelta:
-    """To hours, or minutes where few are left: nobody knows it better."""
+    """Round to hours, or to minutes if few hours are left; the estimate is not more precise."""
     unit = timedelta(hours=1) if left >= timedelta(hours=12) else timedelta(minutes=1)
     return left // unit * unit
 
 
 def pace_of(read_before: datetime, read_now: datetime, seconds: float) -> float | None:
-    """Seconds of events that were read in a second, between two looks so many seconds apart."""
+    """Return the seconds of events that were read per second, between two measurements."""
     return None if seconds <= 0 else (read_now - read_before).total_seconds() / seconds
 
 
@@ -226,7 +227,7 @@ def _about_to_leave(
     clock = loss_clock(source, facts, read, now)
     if clock.level == "ok":
         return
-    # What the archive keeps can be brought into the tables later; what it does not is gone for good.
+    # Archived events can be brought into the tables later; others are lost.
     severity: Severity = "warning" if clock.covered or clock.level == "warn" else "error"
     lost = clock.level == "lost"
     yield Finding(

@@ -1,4 +1,4 @@
-"""The measured values of a pipeline's newest batches, beside its declaration. Pure."""
+"""The measurements of a pipeline's newest batches, with its declaration. Pure."""
 
 from __future__ import annotations
 
@@ -11,20 +11,21 @@ from tidemill.checkpoint.doctor.measured_table import MeasuredTable
 from tidemill.spec.project import Pipeline
 from tidemill.spec.units import format_duration
 
-# Batches with records from which a typical one is told: of two, one may be the slow first of a driver.
+# Minimum number of batches with records for a typical batch. With two, one may be the slow first batch of a
+# driver.
 LEAST_BATCHES = 3
 
-# What a batch may take where the trigger promises nothing: of `0 seconds`, and of an incremental run.
+# Time that a batch may take without a trigger interval: with `0 seconds`, and in an incremental run.
 UNHURRIED = timedelta(seconds=10)
 UNHURRIED_RUN = timedelta(minutes=1)
 
-# A partition has most of the records with half of them, and several times what the others have on average:
-# of two partitions, one may well have 60%.
+# A partition is skewed if it has half of the records and several times the average of the others. With two
+# partitions, a share of 60% is normal.
 SKEWED_SHARE = 0.5
 SKEWED_TIMES = 4
 
-# Records below which nothing is told of partitions or a backlog: a few keys are always uneven, and a few
-# records always on their way.
+# Minimum number of records for findings about partitions or a backlog. A few keys are always uneven, and a
+# few records always wait.
 LEAST_RECORDS = 1000
 
 
@@ -33,7 +34,7 @@ class Skew:
     """The partition that has most of the records of its topic.
 
     Args:
-        what: Whether they were read, or wait.
+        what: `rows` for read records, `behind` for waiting records.
     """
 
     topic: str
@@ -46,17 +47,17 @@ class Skew:
 
 @dataclass(frozen=True)
 class MeasuredBatch:
-    """One batch that had records.
+    """One batch with records.
 
     Args:
-        milliseconds: From its trigger to its commit.
-        work_milliseconds: Of these, reading, transforming and writing; the rest is planning and logs.
-        behind: Records behind the newest of the partition that is most behind; None where the source does
-            not tell.
-        dropped: Rows that came too late for the watermark.
+        milliseconds: Time from its trigger to its commit.
+        work_milliseconds: Part of that time for reading, transforming and writing; the rest is planning and
+            logs.
+        behind: Lag in records of the partition with the largest lag; None if the source does not report it.
+        dropped: Rows that were too late for the watermark.
         sinks: Milliseconds at each sink.
-        reader: The sink that read the rows first, so that reading and transform are in its time, too.
-        is_first: Whether its driver had just started.
+        reader: The sink that read the rows first, so that its time includes reading and the transform.
+        is_first: True for the first batch of its driver.
     """
 
     rows: int
@@ -74,9 +75,9 @@ class MeasuredState:
     """The state of all stateful operators after the newest batch.
 
     Args:
-        rows: Rows in it.
-        bytes: Memory that it takes.
-        commit_milliseconds: What writing its changes took, of all partitions together.
+        rows: Number of rows.
+        bytes: Memory usage.
+        commit_milliseconds: Time to write its changes, summed over all partitions.
     """
 
     rows: int = 0
@@ -86,12 +87,12 @@ class MeasuredState:
 
 @dataclass(frozen=True)
 class SlowSink:
-    """The sink at which batches are longest.
+    """The sink that takes the most time of a batch.
 
     Args:
-        share: Of a typical batch's time.
-        milliseconds: In a typical batch.
-        reads: Whether it reads the rows, so that reading and transform are in its time, too.
+        share: Share of a typical batch's time.
+        milliseconds: Time in a typical batch.
+        reads: True if it reads the rows, so that its time includes reading and the transform.
     """
 
     name: str
@@ -115,7 +116,7 @@ class MeasuredTopic:
 
     @property
     def skew(self) -> Skew | None:
-        """The partition that has most of the records, if there is one."""
+        """Return the partition that has most of the records, if there is one."""
         for what, counts in (("behind", self.behind), ("rows", self.rows)):
             total, most = sum(counts.values()), max(counts.values(), default=0)
             others = len(counts) - 1
@@ -128,15 +129,15 @@ class MeasuredTopic:
 
 @dataclass(frozen=True)
 class Measured:
-    """The measured values beside the declaration that they are judged by.
+    """The measurements, and the declaration that they are compared with.
 
     Args:
         pipeline: Declaration and environment.
-        batches: Newest batches that had records, oldest first.
-        state: None without a stateful operator.
-        topics: Of Kafka's sources.
-        tables: Those of many files.
-        at: When its driver last said something.
+        batches: Newest batches with records, oldest first.
+        state: State; None without a stateful operator.
+        topics: Topics of Kafka sources.
+        tables: Tables with many files.
+        at: Time of the driver's last report.
     """
 
     pipeline: Pipeline
@@ -148,91 +149,91 @@ class Measured:
 
     @property
     def is_enough(self) -> bool:
-        """Whether there were batches enough to tell a typical one."""
+        """Return True if there are enough batches for a typical one."""
         return len(self.batches) >= LEAST_BATCHES
 
     @property
     def milliseconds(self) -> int:
-        """Of a typical batch."""
+        """Return the duration of a typical batch."""
         return _median(batch.milliseconds for batch in self.batches)
 
     @property
     def work_milliseconds(self) -> int:
-        """Of these, what reading, transforming and writing take."""
+        """Return the part of a typical batch for reading, transforming and writing."""
         return _median(batch.work_milliseconds for batch in self.batches)
 
     @property
     def rows(self) -> int:
-        """Of a typical batch."""
+        """Return the rows of a typical batch."""
         return _median(batch.rows for batch in self.batches)
 
     @property
     def has_batches(self) -> bool:
-        """Whether a batch tells what its rows take: one of real-time mode takes as long as declared."""
+        """Return True if a batch's time depends on its rows; in real-time mode it is as declared."""
         run = self.pipeline.spec.run
         return not run.is_without_batches(run.mode)
 
     @property
     def is_stream(self) -> bool:
-        """Whether it is declared to run all the time."""
+        """Return True if the pipeline is declared as a stream."""
         return self.pipeline.spec.run.mode == "stream"
 
     @property
     def trigger(self) -> int:
-        """Milliseconds between two batches of a stream; 0 where the declaration promises none."""
+        """Return the milliseconds between two batches of a stream; 0 if the declaration has no interval."""
         return _milliseconds(self.pipeline.spec.run.trigger) if self.is_stream else 0
 
     @property
     def budget(self) -> int:
-        """Milliseconds that a batch may take before it is worth a word that it takes long."""
+        """Return the milliseconds that a batch may take before it counts as slow."""
         return self.trigger or _milliseconds(UNHURRIED if self.is_stream else UNHURRIED_RUN)
 
     @property
     def is_pressed(self) -> bool:
-        """Whether a typical batch takes all the time that it may take."""
+        """Return True if a typical batch takes all the time that it may take."""
         return self.is_enough and self.milliseconds >= self.budget
 
     @property
     def backlog(self) -> tuple[int, int] | None:
-        """Records that waited after the oldest and the newest batch; None if few wait, or nobody tells."""
+        """Return the lag after the oldest and the newest batch; None if it is small or unknown."""
         return backlog_of(self.batches)
 
     @property
     def falls_behind(self) -> bool:
-        """Whether more and more records wait: after each later batch more than after any earlier one."""
+        """Return True if the lag grows: after each later batch it is larger than after any earlier one."""
         return falls_behind(self.batches)
 
     @property
     def limit(self) -> int | None:
-        """Most records of a batch; None if a source has no such limit."""
+        """Return the maximum number of records in a batch; None if a source has no limit."""
         limits = [_limit(stream) for stream in self.pipeline.streams.values()]
         return sum(limit for limit in limits if limit) if all(limits) else None
 
     @property
     def is_at_limit(self) -> bool:
-        """Whether the newest batches were as large as they may be."""
+        """Return True if the newest batches were as large as allowed."""
         return self.limit is not None and all(batch.rows >= 0.95 * self.limit for batch in self.batches)
 
     @property
     def cores(self) -> int:
-        """Tasks that can run at the same time."""
+        """Return the number of tasks that can run at the same time."""
         size = self.pipeline.size
         return size.driver.cores if size.executors is None else size.executors.max * size.executors.cores
 
     @property
     def memory(self) -> int:
-        """Bytes of the heaps of all processes that work."""
+        """Return the heap size of all processes that run tasks, in bytes."""
         size = self.pipeline.size
         return size.driver.memory if size.executors is None else size.executors.max * size.executors.memory
 
     @property
     def is_in_memory(self) -> bool:
-        """Whether the heap holds its state."""
+        """Return True if the heap holds the state."""
         return self.pipeline.spec.run.state_store == "memory"
 
     @property
     def splits_partitions(self) -> bool:
-        """Whether several tasks may read one partition of a topic."""
+        """Return True if several tasks may read one partition of a topic."""
         sources = (stream.spec.source for stream in self.pipeline.streams.values())
         topics = (source.kafka or source.event_hub for source in sources)
         options = {option.lower() for topic in topics if topic is not None for option in topic.options}
@@ -240,9 +241,9 @@ class Measured:
 
     @property
     def slowest_sink(self) -> SlowSink | None:
-        """The sink that took most of the time, of all whose time can be told.
+        """Return the sink that took most of the time.
 
-        A table that reads the rows is none of them: its time is that of its reading.
+        A table that reads the rows is left out, because its time includes the reading.
         """
         timed = [batch for batch in self.batches if batch.sinks]
         readers = {batch.reader for batch in timed}
@@ -260,13 +261,13 @@ class Measured:
 
 
 def backlog_of(batches: Sequence[MeasuredBatch]) -> tuple[int, int] | None:
-    """Records that waited after the oldest and the newest batch; None if few wait, or nobody tells."""
+    """Return the lag after the oldest and the newest batch; None if it is small or unknown."""
     told, is_enough = _waiting(batches), len(batches) >= LEAST_BATCHES
     return (told[0], told[-1]) if is_enough and told and told[-1] >= LEAST_RECORDS else None
 
 
 def falls_behind(batches: Sequence[MeasuredBatch]) -> bool:
-    """Whether more and more records wait: after each later batch more than after any earlier one."""
+    """Return True if the lag grows: after each later batch it is larger than after any earlier one."""
     told = _waiting(batches)
     earlier, later = told[: len(told) // 2], told[len(told) // 2 :]
     return backlog_of(batches) is not None and max(earlier, default=0) < min(later)
@@ -292,6 +293,6 @@ def _milliseconds(duration: timedelta) -> int:
 
 
 def words_of(milliseconds: float) -> str:
-    """A duration as it stands in conf, in whole seconds from one second on."""
+    """Format a duration as in conf; from one second on, in whole seconds."""
     whole = milliseconds if milliseconds < 1000 else 1000 * round(milliseconds / 1000)
     return format_duration(timedelta(milliseconds=round(whole)))

@@ -1,4 +1,4 @@
-"""Small files of the tables that a pipeline writes, by what maintenance would put together."""
+"""Count the small files of a pipeline's tables that maintenance would merge."""
 
 from __future__ import annotations
 
@@ -15,21 +15,21 @@ from tidemill.storage.store import Store
 if TYPE_CHECKING:
     from deltalake import DeltaTable
 
-# Small files that are worth a word: more than the daily maintenance leaves of a stream with a trigger of 10
-# seconds, which makes 8,640 a day where a batch is one file.
+# Minimum number of small files for a finding: more than the daily maintenance leaves of a stream with a
+# trigger of 10 seconds, which writes 8,640 files a day if a batch is one file.
 MANY_SMALL_FILES = 10_000
 
 
 @dataclass(frozen=True)
 class MeasuredTable:
-    """A table of many files.
+    """A table with many files.
 
     Args:
-        name: `bronze/orders`.
-        files: Its data files.
-        small: Of these, the small ones that could be put together.
-        small_bytes: Bytes in those.
-        left: Why maintenance leaves them; empty if it does not.
+        name: Name such as `bronze/orders`.
+        files: Number of its data files.
+        small: Number of small files that could be merged.
+        small_bytes: Total size of the small files.
+        left: Reason why maintenance leaves them; empty if it merges them.
     """
 
     name: str
@@ -40,10 +40,10 @@ class MeasuredTable:
 
 
 def read_tables(store: Store, pipeline: Pipeline) -> Iterator[MeasuredTable]:
-    """The tables with many files of those that a pipeline writes; writes nothing.
+    """Yield the tables of a pipeline that have many files; write nothing.
 
-    Only those are opened that had many at the newest checkpoint of their log, so that a look at a thousand
-    pipelines stays quick.
+    Only tables that had many files at the newest checkpoint of their log are opened, so that a thousand
+    pipelines are checked quickly.
     """
     from deltalake.exceptions import DeltaError
 
@@ -54,12 +54,12 @@ def read_tables(store: Store, pipeline: Pipeline) -> Iterator[MeasuredTable]:
             if delta is not None:
                 yield _measured(sink.table, delta)
         except (DeltaError, TidemillError, OSError):
-            # The gate's to say.
+            # The gate reports unreadable tables.
             continue
 
 
 def _had_many(store: Store, path: str) -> bool:
-    """Whether the newest checkpoint has many files, or does not tell; one comes with every 100 commits."""
+    """Return True if the newest log checkpoint (one per 100 commits) has many files or no count."""
     newest = store.read_json(f"{path}/_delta_log/_last_checkpoint")
     return newest is not None and newest.get("numOfAddFiles", MANY_SMALL_FILES) >= MANY_SMALL_FILES
 

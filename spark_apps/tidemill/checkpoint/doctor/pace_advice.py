@@ -1,4 +1,4 @@
-"""Advice on the pace of batches: how long they take, and how much of a backlog each may take. Pure."""
+"""Advice on the pace of batches: their duration, and the part of a backlog that each may take. Pure."""
 
 from __future__ import annotations
 
@@ -10,18 +10,20 @@ from tidemill.checkpoint.doctor.advice_rule import MOST, Facts, Rule
 from tidemill.checkpoint.doctor.measured import LEAST_BATCHES, Measured, words_of
 from tidemill.spec.units import format_duration
 
-# Batches of this many triggers are late by more than a busy moment.
+# Minimum duration of a late batch, in triggers: more than a short busy period.
 LATE_TRIGGERS = 2
 
-# Share of the trigger up to which a full batch leaves time for a larger one, and that a larger one may fill.
+# A full batch that takes at most the first share of the trigger leaves time for a larger one. The larger
+# batch may take the second share.
 SOON_DONE = 0.5
 WELL_USED = 0.7
 
-# One batch that took so many triggers, and this long, took all that had piled up; with a limit it is many.
+# A batch that took this many triggers and this many milliseconds took a whole backlog. With a limit, it would
+# be many batches.
 HUGE_TRIGGERS = 10
 HUGE_MILLISECONDS = 60_000
 
-# A start is slow whose first batch took so many times a later one, with no more than twice its rows.
+# A start is slow if its first batch took this many times as long as a later one, with at most twice the rows.
 COLD_TIMES = 5
 COLD_ROWS = 2
 
@@ -49,7 +51,7 @@ def _held_back(m: Measured) -> Facts | None:
 
 
 def _larger_limit(m: Measured) -> str:
-    # As many as fill most of the trigger, two digits of it.
+    # The number of rows that fill most of the trigger, rounded to two digits.
     fitting = (m.limit or 0) * WELL_USED * m.budget / max(m.milliseconds, 1)
     return f"raise `max_offsets_per_batch` of its sources, to {_round(fitting)} together"
 
@@ -109,7 +111,7 @@ def _overhead(m: Measured) -> Facts | None:
 
 
 def _longer_trigger(m: Measured) -> str:
-    # Half as much again, in whole seconds: a batch of more rows takes somewhat longer.
+    # Half as long again, in whole seconds, because a batch of more rows takes a little longer.
     seconds = math.ceil(1.5 * m.milliseconds / 1000)
     return f"raise `run.trigger`, to {format_duration(timedelta(seconds=seconds))}"
 
@@ -124,7 +126,7 @@ def _rate(rows: int, milliseconds: int) -> int:
 
 
 def _round(count: float) -> int:
-    """Two digits of a number, for a person to write down."""
+    """Round down to two digits, to be readable."""
     digits = max(len(str(int(count))) - 2, 0)
     unit = int(10**digits)
     return max(int(count) // unit * unit, 1)

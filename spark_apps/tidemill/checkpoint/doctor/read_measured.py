@@ -1,8 +1,8 @@
-"""Reads what was measured of a pipeline, from what its driver and Spark have stored anyway; writes nothing.
+"""Read a pipeline's measurements from the files that its driver and Spark store anyway; write nothing.
 
-Durations, rows, backlog and state are in `query.json`; what was read of each partition is in the offsets of
-the checkpoint; small files are in the logs of the tables. Where a driver has said nothing yet, nothing is
-known of its batches, and no advice is given.
+Durations, rows, backlog and state are in `query.json`. The records read of each partition are in the offsets
+of the checkpoint. Small files are in the logs of the tables. If a driver has not reported yet, its batches
+are unknown, and there is no advice.
 """
 
 from __future__ import annotations
@@ -22,33 +22,33 @@ from tidemill.errors import GateRefusedError
 from tidemill.spec.project import Pipeline
 from tidemill.storage.store import Store
 
-# Batches that are looked back at: as many as a driver keeps progress of (engine/query_reporter.py).
+# Number of newest batches: as many as a driver keeps progress of (engine/query_reporter.py).
 NEWEST_BATCHES = 10
 
-# Topics, and in each the offsets or records of its partitions.
+# By topic and partition: offsets, or numbers of records.
 Offsets = Mapping[str, Mapping[str, int]]
 
 
 def read_measured(store: Store, pipeline: Pipeline, checkpoint: str, commits: Sequence[int]) -> Measured:
-    """What was measured of a pipeline; without batches if nobody said anything.
+    """Return the measurements of a pipeline; without batches if no driver has reported.
 
     Args:
         store: The storage.
-        pipeline: Which.
+        pipeline: The pipeline.
         checkpoint: Its live checkpoint.
-        commits: Numbers of its finished batches, rising.
+        commits: Numbers of its finished batches, in ascending order.
     """
     try:
         report = read_query_report(store, pipeline.layout, pipeline.name)
     except ValidationError:
-        # Of a version that says other things, or cut: the next batch replaces it.
+        # The report is truncated or of another version; the next batch replaces it.
         report = None
     begin, end = _newest_offsets(CheckpointBatches(store, checkpoint), commits[-NEWEST_BATCHES:])
     return replace(measured_of(pipeline, report, begin, end), tables=tuple(read_tables(store, pipeline)))
 
 
 def measured_of(pipeline: Pipeline, report: QueryReport | None, begin: Offsets, end: Offsets) -> Measured:
-    """What a report says of the newest batches, and what they read between two places."""
+    """Combine a report of the newest batches with the offsets that they read."""
     if report is None:
         return Measured(pipeline, topics=_topics(begin, end, {}))
     states = [state for state in (report.last_progress or {}).get("stateOperators", ()) if state]
@@ -58,7 +58,7 @@ def measured_of(pipeline: Pipeline, report: QueryReport | None, begin: Offsets, 
 
 
 def batches_of(report: QueryReport) -> list[MeasuredBatch]:
-    """Its newest batches that had records, oldest first."""
+    """Return the newest batches with records, oldest first."""
     newest = report.recent_progress
     first = newest[0].get("batchId") if newest and len(newest) < KEPT_PROGRESSES else None
     found = [(p.get("batchId") == first, _batch(p, report)) for p in newest]
@@ -66,7 +66,7 @@ def batches_of(report: QueryReport) -> list[MeasuredBatch]:
 
 
 def _batch(progress: Mapping[str, Any], report: QueryReport) -> MeasuredBatch | None:
-    """A batch as Spark reports it; None of one without records, which only moves watermark and state."""
+    """Return a batch as Spark reports it; None without records, when only watermark and state move."""
     rows, took = int(progress.get("numInputRows") or 0), progress.get("durationMs") or {}
     if rows == 0 or "triggerExecution" not in took:
         return None
@@ -91,7 +91,7 @@ def _state(states: Sequence[Mapping[str, Any]]) -> MeasuredState:
 
 
 def _topics(begin: Offsets, end: Offsets, behind: Offsets) -> tuple[MeasuredTopic, ...]:
-    """What was read of each topic; a partition that was added meanwhile is left out."""
+    """Return the records read of each topic; a partition that was added since is left out."""
     return tuple(
         MeasuredTopic(
             topic,
@@ -104,7 +104,7 @@ def _topics(begin: Offsets, end: Offsets, behind: Offsets) -> tuple[MeasuredTopi
 
 
 def _behind(report: QueryReport) -> dict[str, dict[str, int]]:
-    """Records that wait, by topic and partition."""
+    """Return the waiting records, by topic and partition."""
     found = {}
     for source in report.sources:
         read, newest = _offsets(source.end_offset), _offsets(source.latest_offset)
@@ -115,26 +115,26 @@ def _behind(report: QueryReport) -> dict[str, dict[str, int]]:
 
 
 def _newest_offsets(batches: CheckpointBatches, newest: Sequence[int]) -> tuple[Offsets, Offsets]:
-    """Where the first of these batches began, and where the last ended, of all sources that are topics."""
+    """Return the start of the first of these batches and the end of the last, for all topics."""
     if not newest:
         return {}, {}
     try:
         first, last = batches.planned(newest[0]), batches.planned(newest[-1])
         ranges = {} if first is None else batches.ranges_of(first)
     except GateRefusedError:
-        # Torn: the gate's to say.
+        # The gate reports torn files.
         return {}, {}
     ends = {} if last is None else last.ends
     return _together(begin for begin, _ in ranges.values()), _together(ends.values())
 
 
 def _together(documents: Iterable[Any]) -> Offsets:
-    """The topics of all sources; no two read the same one."""
+    """Return the topics of all sources, which never share a topic."""
     return {topic: parts for document in documents for topic, parts in _offsets(document).items()}
 
 
 def _offsets(document: Any) -> dict[str, dict[str, int]]:
-    """A document of Kafka's source; empty for any other."""
+    """Return a document of a Kafka source; empty for any other source."""
     if isinstance(document, str) and document.startswith("{"):
         document = json.loads(document)
     parts = document if isinstance(document, dict) else {}

@@ -1,14 +1,14 @@
-"""What the doctor finds in one state folder. Pure: a folder's facts and the time in, findings out.
+"""The doctor's findings about one state folder. Pure: a folder's facts and the time in, findings out.
 
 id              what
 TIDE-CKPT-050   the gate would refuse a start (torn, disagreeing, …)
-TIDE-CKPT-051   orphaned: a state folder, a generation or files that nobody uses
+TIDE-CKPT-051   orphaned: an unused state folder, generation or file
 TIDE-CKPT-052   shared: two checkpoints of one query
-TIDE-CKPT-053   two generations live
+TIDE-CKPT-053   two generations are written
 TIDE-CKPT-054   oversized
 TIDE-CKPT-055   state that only grows
 TIDE-CKPT-056   no backup, or an old one
-TIDE-CKPT-057   what was not read yet may be gone soon
+TIDE-CKPT-057   unread records may be gone soon
 TIDE-CKPT-058   an unfinished request, or a hold
 TIDE-CKPT-059   the last driver did not end well
 """
@@ -27,33 +27,35 @@ from tidemill.checkpoint.retention.rule import MAX_FILES
 
 DOCTOR_RUNBOOK = "checkpoint-doctor"
 
-# A checkpoint of twice the files that the retention policy plans for: joins keep four stores a partition,
-# so more than planned is no fault, but at twice as many every start and backup is slow.
+# Maximum number of files before a finding: twice the plan of the retention policy. Joins keep four stores per
+# partition, so more files than planned are normal, but with twice as many, every start and backup is slow.
 OVERSIZED_FILES = 2 * MAX_FILES
 
-# Bytes of one checkpoint. A driver that starts anew loads its state first: 10 GiB take a minute or more.
+# Maximum size of one checkpoint in bytes. A restarting driver first loads its state, and 10 GiB take a minute
+# or more.
 OVERSIZED_BYTES = 10 * 2**30
 
-# Files in the whole state folder, backups and trash too, at which pruning is worth a word.
+# Number of files in the whole state folder, including backups and trash, at which pruning is advised.
 CROWDED_FILES = 10 * MAX_FILES
 
-# Age of the newest backup that is still a backup. A restore repeats what came after it from the source,
-# which by default keeps 7 days.
+# Maximum age of the newest backup. A restore repeats later records from the source, which by default keeps 7
+# days.
 BACKUP_AGE = timedelta(days=7)
 
-# Leftovers of interrupted writes are nothing until they are many: a driver that dies often.
+# Number of leftovers of interrupted writes that is worth a note: its drivers die often.
 MANY_LEFTOVERS = 100
 
-# What is written to a generation this long after it was left was not on its way any more: the clocks of two
-# machines differ by less.
+# A write to a generation this long after the switch was not just in flight. It is longer than the clock
+# difference of two machines.
 LEFT_FOR_GOOD = timedelta(minutes=5)
 
-# Silence of a driver that says it runs. It writes at least every 10 s while it idles, and once a batch.
+# Time without a report from a driver that claims to run. A driver writes about every 10 s while it idles,
+# and after each batch.
 SILENCE = timedelta(minutes=15)
 
 
 def folder_findings(folder: StateFolder, now: datetime) -> list[Finding]:
-    """All findings that need nothing but the folder."""
+    """Return all findings that need only the folder."""
     return [
         *_orphaned_parts(folder),
         *_two_live(folder),
@@ -64,7 +66,7 @@ def folder_findings(folder: StateFolder, now: datetime) -> list[Finding]:
 
 
 def orphaned_folder(folder: StateFolder) -> Finding:
-    """TIDE-CKPT-051: a state folder that belongs to no declared pipeline."""
+    """Return TIDE-CKPT-051 for a state folder that belongs to no declared pipeline."""
     newest = max((g.newest_at for g in folder.generations.values() if g.newest_at), default=None)
     return Finding(
         "TIDE-CKPT-051",
@@ -78,7 +80,7 @@ def orphaned_folder(folder: StateFolder) -> Finding:
 
 
 def backup_findings(folder: StateFolder, now: datetime, severity: Severity) -> list[Finding]:
-    """TIDE-CKPT-056, for a pipeline that has something to lose."""
+    """Return TIDE-CKPT-056 for a pipeline that has committed batches."""
     live = folder.live
     newest = max(folder.backups.values(), default=None)
     if live is None or not live.commits or (newest is not None and now - newest <= BACKUP_AGE):
@@ -97,7 +99,7 @@ def backup_findings(folder: StateFolder, now: datetime, severity: Severity) -> l
 
 
 def shared_queries(folders: Iterable[StateFolder]) -> list[Finding]:
-    """TIDE-CKPT-052: a checkpoint that was copied by hand; both would write as the same query."""
+    """Return TIDE-CKPT-052 for a checkpoint that was copied by hand; both would write as the same query."""
     places: dict[str, list[str]] = {}
     for folder in folders:
         for generation in folder.generations.values():
@@ -121,7 +123,7 @@ def shared_queries(folders: Iterable[StateFolder]) -> list[Finding]:
 
 def _orphaned_parts(folder: StateFolder) -> list[Finding]:
     known = {record.generation for record in folder.history}
-    # What an unfinished request has made so far is known to its journal.
+    # The journal knows the generations that an unfinished request has made so far.
     unknown = sorted(set(folder.generations) - known) if not folder.unfinished else []
     leftovers = sum(generation.leftovers for generation in folder.generations.values())
     findings = []
@@ -202,7 +204,7 @@ def _unfinished(folder: StateFolder, now: datetime) -> list[Finding]:
 
 
 def _request(entry: JournalEntry, sign: SignOfLife | None, now: datetime) -> Finding:
-    """A verb that is at work ends by itself; one that is not must be completed."""
+    """Return a finding for a request: a running verb ends without help, any other must be completed."""
     at_work = sign is not None and not sign.is_silent(now)
     facts = {"request": entry.request_id, "verb": entry.verb, "by": entry.by, "age": now - entry.begun_at}
     process = {} if sign is None else {"process": sign.told(now)}

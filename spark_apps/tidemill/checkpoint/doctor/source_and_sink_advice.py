@@ -1,4 +1,4 @@
-"""Advice on sources, sinks and tables: rows that come late or unevenly, slow sinks, small files. Pure."""
+"""Advice on sources, sinks and tables: late or uneven rows, slow sinks, small files. Pure."""
 
 from __future__ import annotations
 
@@ -8,7 +8,7 @@ from tidemill.checkpoint.doctor.measured import Measured, words_of
 from tidemill.checkpoint.doctor.measured_table import MANY_SMALL_FILES, MeasuredTable
 from tidemill.spec.readable import readable_size
 
-# Share of dropped rows from which a watermark is too short for its data.
+# Share of dropped rows at which a watermark is too short for its data.
 DROPPED_SHARE = 0.01
 
 

@@ -1,7 +1,7 @@
-"""Whether a pipeline's state only ever grows, told from the snapshots that its checkpoint still keeps.
+"""Detect a pipeline's state that only grows, from the snapshots that its checkpoint still keeps.
 
-State that a watermark clears reaches a level and stays there. State without an end grows until the driver
-dies of it, weeks later, and a bigger driver only moves the day.
+State that a watermark clears reaches a level and stays there. Unbounded state grows until the driver fails
+weeks later, and a larger driver only delays the failure.
 """
 
 from __future__ import annotations
@@ -19,13 +19,14 @@ from tidemill.spec.pipeline import PipelineSpec
 from tidemill.spec.units import format_duration
 from tidemill.storage.store import Store
 
-# Batches between the oldest and the newest snapshot that say anything about a trend.
+# Minimum number of batches between the oldest and the newest snapshot for a trend.
 TREND_BATCHES = 50
 
-# Growth over the kept batches that is one: a store that is compacted swings by half.
+# Minimum growth factor over the kept batches, because the size of a store varies by half when it is
+# compacted.
 GROWTH = 2.0
 
-# Bytes below which growth is no matter, and RocksDB's own files are most of it.
+# Minimum size in bytes. Below it, growth does not matter, and most of the size is RocksDB's own files.
 WORTH_A_WORD = 64 * 2**20
 
 # Operators whose state only the transform's own code removes.
@@ -34,12 +35,12 @@ _OWN_STATE = "transformWithState"
 
 @dataclass(frozen=True)
 class StateTrend:
-    """Bytes of all stores of a checkpoint at three of the kept versions, oldest first.
+    """Total size of all stores of a checkpoint at three of the kept versions, oldest first.
 
     Args:
         first_batch: Version of the oldest snapshot.
-        last_batch: Of the newest.
-        sizes: At the oldest, one in the middle, and the newest.
+        last_batch: Version of the newest snapshot.
+        sizes: Sizes in bytes at the oldest, a middle and the newest snapshot.
     """
 
     first_batch: int
@@ -48,7 +49,7 @@ class StateTrend:
 
     @property
     def only_grows(self) -> bool:
-        """Whether it grew all the way, much, over enough batches."""
+        """Return True if the state grew steadily and much, over enough batches."""
         first, middle, last = self.sizes
         enough = self.last_batch - self.first_batch >= TREND_BATCHES and last >= WORTH_A_WORD
         return enough and first < middle < last and last >= GROWTH * max(first, 1)
@@ -56,12 +57,12 @@ class StateTrend:
 
 @dataclass(frozen=True)
 class Cure:
-    """What would bound a state that only grows.
+    """A change that would bound a growing state.
 
     Args:
-        problem: What is wrong, as far as the declaration tells.
-        watermark: The watermarks that are declared, or that one is missing.
-        fix: What to change.
+        problem: The problem, judged from the declaration.
+        watermark: The declared watermarks, or that one is missing.
+        fix: The change to make.
     """
 
     problem: str
@@ -70,7 +71,7 @@ class Cure:
 
 
 def growth_findings(store: Store, folder: StateFolder, spec: PipelineSpec) -> list[Finding]:
-    """TIDE-CKPT-055, if the state of the live checkpoint only grows."""
+    """Return TIDE-CKPT-055 if the state of the live checkpoint only grows."""
     live, trend = folder.live, read_trend(store, folder)
     if live is None or trend is None or not trend.only_grows:
         return []
@@ -99,13 +100,13 @@ def growth_findings(store: Store, folder: StateFolder, spec: PipelineSpec) -> li
 
 
 def cure_of(spec: PipelineSpec, operators: Collection[str], name: str, *, moves: bool) -> Cure:
-    """What would bound the state.
+    """Return the change that would bound the state.
 
     Args:
-        spec: Of the pipeline.
+        spec: Declaration of the pipeline.
         operators: Spark's names of its stateful operators.
-        name: Of the pipeline.
-        moves: Whether Spark has told a watermark: the transform may have one of its own.
+        name: Name of the pipeline.
+        moves: True if Spark has reported a watermark, because the transform may have set one.
     """
     times = {key: stream.event_time for key, stream in spec.streams.items()}
     declared = {
@@ -149,13 +150,13 @@ def cure_of(spec: PipelineSpec, operators: Collection[str], name: str, *, moves:
 
 
 def read_trend(store: Store, folder: StateFolder) -> StateTrend | None:
-    """Sizes over time of the live checkpoint; None without state, or with too few snapshots to tell."""
+    """Return the sizes of the live checkpoint over time; None without state or with too few snapshots."""
     live = folder.live
     if live is None:
         return None
     inventory = read_inventory(live.path, live.state_files)
     stores = [files for files in inventory.stores.values() if files.snapshots]
-    # Too small to matter whatever it did; saves reading the snapshots of most pipelines.
+    # Too small to matter in any case. This avoids reading the snapshots of most pipelines.
     if not stores or sum(files.size for files in stores) < WORTH_A_WORD:
         return None
     first, middle, last = (sum(sizes) for sizes in zip(*(_sizes(store, f) for f in stores), strict=True))
@@ -171,11 +172,11 @@ def _sizes(store: Store, files: StoreFiles) -> tuple[int, int, int]:
 
 
 def _size(store: Store, snapshots: Mapping[int, tuple[VersionFile, ...]], version: int) -> int:
-    """Bytes of one snapshot with the data files that it refers to."""
+    """Return the size of one snapshot with its data files."""
     file = snapshots[version][-1].file
     content = store.read(file.path) if file.path.endswith(".zip") else None
     try:
         return file.size + (sum(snapshot_data(content).values()) if content is not None else 0)
     except ValueError:
-        # Damaged: the gate's to say.
+        # The gate reports damaged snapshots.
         return file.size

@@ -1,17 +1,17 @@
-"""The gate: may this pipeline start from this checkpoint, given what its tables and its source say?
+"""Decide if a pipeline may start, from the facts of its checkpoint, its tables and its source.
 
-Facts are gathered by `gather_facts` (a broker is asked by `tidemill.sources.topic_facts`), the decision is
-the pure function `examine`; `check` turns the first reason into a refusal. Each says what Spark would have
-done and which verb repairs it.
+`gather_facts` reads the facts from storage, and `tidemill.sources.topic_facts` reads them from a broker. The
+pure function `examine` decides, and `check` raises an error for the first reason against the start. Each
+finding says what Spark would have done and which verb repairs it.
 
 | question | file |
 |---|---|
-| G1 is it this pipeline's checkpoint, and the only generation that writes | `identity.py` |
-| G2 G3 are its files whole and do they belong together | `integrity.py` |
-| G4 do checkpoint, ledger and transactions of all tables agree | `agreement.py` |
+| G1 does the checkpoint belong to this pipeline, and does only this generation write | `identity.py` |
+| G2 G3 are its files whole, and do they belong together | `integrity.py` |
+| G4 do the checkpoint, the ledger and the transactions of all tables agree | `agreement.py` |
 | G5 can the next batch load its state | `state.py` |
-| G6 does the source still have what comes next | `source.py` |
-| G7 is someone else at it | `alive.py` |
+| G6 does the source still have the next records | `source.py` |
+| G7 is another driver or verb at work | `alive.py` |
 | changes of the declaration | `changes.py` |
 """
 

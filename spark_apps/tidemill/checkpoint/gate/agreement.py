@@ -1,4 +1,4 @@
-"""G4: do the checkpoint, the ledger and the transactions of every table agree?"""
+"""G4: check that the checkpoint, the ledger and the transactions of every table agree."""
 
 from __future__ import annotations
 
@@ -10,7 +10,7 @@ from tidemill.ledger.table_restore import CLOSED
 
 
 def agreement(facts: CheckpointFacts) -> Iterator[Finding]:
-    """Batches of the checkpoint against batches of each table, and their offsets."""
+    """Compare the batches and offsets of the checkpoint with those of each table."""
     yield from _unreadable(facts)
     for table, found in facts.tables.items():
         yield from _first_start(facts, table, found)
@@ -46,7 +46,8 @@ def _first_start(facts: CheckpointFacts, table: str, found: TableFacts) -> Itera
     if not found.backfilled_to:
         fix = "give the pipeline a new table: no offset says where the records of windows or times end"
     elif facts.source.initial is not None:
-        # A driver that was fenced off has begun the checkpoint: what is declared now comes too late.
+        # A fenced driver has already begun the checkpoint, so changed `starting_offsets` have no effect any
+        # more.
         fix = f"tidemill checkpoint reset {facts.pipeline} --from OFFSETS: those where the backfills ended"
     yield facts.error(
         "TIDE-CKPT-009",
@@ -59,7 +60,7 @@ def _first_start(facts: CheckpointFacts, table: str, found: TableFacts) -> Itera
 
 
 def _base(facts: CheckpointFacts, table: str, found: TableFacts) -> Iterator[Finding]:
-    """Whether the verb that made the generation saw this very table, and nobody took its commit back."""
+    """Check that each table is the one that the verb saw, and that the verb's commit was not undone."""
     tables = {} if facts.base is None else facts.base.tables
     if table not in tables:
         yield _added(facts, table)
@@ -72,9 +73,10 @@ def _base(facts: CheckpointFacts, table: str, found: TableFacts) -> Iterator[Fin
 
 
 def _sink(facts: CheckpointFacts, table: str, found: TableFacts) -> Iterator[Finding]:
-    """After a crash the table may be one batch ahead of `commits/`, which Spark repeats.
+    """Compare the newest batch of a table with `commits/`.
 
-    Never more, and never behind.
+    After a crash, the table may be one batch ahead, and Spark repeats that batch. The table may never be more
+    than one batch ahead, and never behind.
     """
     committed = _number(facts.committed)
     last = _number(found.last_batch)
@@ -87,7 +89,7 @@ def _sink(facts: CheckpointFacts, table: str, found: TableFacts) -> Iterator[Fin
 
 
 def _asides(facts: CheckpointFacts) -> Iterator[Finding]:
-    """Only batches with rejected, or late, records write to their tables: those are never behind."""
+    """Check the tables of rejected and late records; they skip many batches, so they are never behind."""
     for table, found in facts.asides.items():
         last = _number(found.last_batch)
         if last > _number(facts.committed) + 1 or last > _number(facts.planned):
@@ -95,7 +97,7 @@ def _asides(facts: CheckpointFacts) -> Iterator[Finding]:
 
 
 def _driver(facts: CheckpointFacts) -> Iterator[Finding]:
-    """A driver speaks of a batch after it has planned it; without tables that is all there is to compare."""
+    """Compare with the batches that drivers have reported; without tables there is nothing else."""
     if facts.tables:
         return
     status = facts.last_driver
@@ -125,7 +127,7 @@ def _hole(facts: CheckpointFacts, table: str, found: TableFacts) -> Iterator[Fin
 
 
 def _skipped(facts: CheckpointFacts, table: str, found: TableFacts) -> Iterator[Finding]:
-    """A RESTORE takes back rows and leaves the transaction: the skip trap."""
+    """Find a transaction that is newer than the rows: RESTORE undoes rows but keeps the transaction."""
     last, transaction = _number(found.last_batch), _number(found.transaction)
     if transaction == CLOSED:
         yield facts.error(
@@ -151,9 +153,9 @@ def _skipped(facts: CheckpointFacts, table: str, found: TableFacts) -> Iterator[
 
 
 def _offsets(facts: CheckpointFacts, table: str, found: TableFacts) -> Iterator[Finding]:
-    """Spark's own files are not exclusive: a driver that was fenced off can have overwritten one."""
+    """Compare offsets: Spark's own files are not exclusive, so a fenced driver can have overwritten one."""
     for batch_id, ends in found.ends.items():
-        # Uses of one stream beside the first may differ; see `changes`.
+        # A stream that is used several times has one end per use, and these may differ; see `changes`.
         planned, end = facts.end_of(batch_id), next(iter(ends.values()), None)
         if batch_id in facts.planned_batches and planned != end:
             yield facts.error(
@@ -167,7 +169,7 @@ def _offsets(facts: CheckpointFacts, table: str, found: TableFacts) -> Iterator[
 
 
 def _was_added(facts: CheckpointFacts, table: str, found: TableFacts) -> bool:
-    """Whether the newest batch of the other tables was declared without this one."""
+    """Return True if the other tables' newest batch was declared without this table."""
     shapes = [other.shape for other in facts.tables.values() if other.shape is not None]
     return not found.traced and any(table not in shape.tables for shape in shapes)
 
@@ -211,5 +213,5 @@ def _ahead(facts: CheckpointFacts, table: str, found: TableFacts, because: str) 
 
 
 def _number(batch_id: int | None) -> int:
-    """A batch as a number that compares: before the first comes -1."""
+    """Return the batch id as a comparable number: -1 before the first batch."""
     return -1 if batch_id is None else batch_id

@@ -1,9 +1,9 @@
-"""G7: is someone else at it? A hold forbids the start; a driver that was heard of a moment ago does not.
+"""G7: refuse the start while a hold exists, and warn if another driver reported recently.
 
-The gate cannot prove life: a driver that was killed leaves a fresh status, and refusing to start after it
-would be the outage itself. That at most one driver runs is seen to elsewhere: by the runtime's slot, and by
-the epoch, which fences the older one off before its next batch. So this is a warning, and `tidemill
-checkpoint gate` asks the runtime as well.
+The gate cannot prove that a driver lives. A killed driver leaves a fresh status, and a refusal after each
+crash would itself cause an outage. Two other mechanisms ensure that at most one driver runs: the runtime's
+slot, and the epoch, which fences the older driver before its next batch. So a fresh status is only a warning,
+and `tidemill checkpoint gate` also asks the runtime.
 """
 
 from __future__ import annotations
@@ -14,13 +14,14 @@ from tidemill.checkpoint.findings import Finding
 from tidemill.checkpoint.gate.facts import CheckpointFacts
 from tidemill.checkpoint.holds import Hold
 
-# Age of a status, in seconds, below which its driver may live: one that is alive writes it after each
-# batch, and an idle one at least every 12 s (engine/source_watch.py looks at a silent source that often).
+# Maximum age of a status, in seconds, for its driver to count as possibly alive. A live driver writes its
+# status after each batch, and about every 10 s while it idles (Spark's idle event). While the source does not
+# answer, engine/source_watch.py writes it at intervals of at least 12 s.
 FRESH_SECONDS = 30.0
 
 
 def holds_on(pipeline: str, holds: Iterable[Hold]) -> Iterator[Finding]:
-    """Each hold as a reason not to start."""
+    """Yield an error for each hold."""
     for hold in holds:
         yield Finding(
             "TIDE-CKPT-029",
@@ -34,7 +35,7 @@ def holds_on(pipeline: str, holds: Iterable[Hold]) -> Iterator[Finding]:
 
 
 def alive(facts: CheckpointFacts) -> Iterator[Finding]:
-    """A driver that was heard of a moment ago."""
+    """Warn if another driver reported recently that it runs."""
     driver = facts.last_driver
     if driver is None or driver.state in ("stopped", "failed") or driver.age_seconds >= FRESH_SECONDS:
         return

@@ -1,8 +1,8 @@
-"""Changes of the declaration that the checkpoint does not survive.
+"""Find changes of the declaration that the checkpoint does not survive.
 
-What decides is what Spark pinned in the offset log at the query's birth and what the newest ledger entry
-says of the declaration that wrote it. Whether a changed transform still fits the state is the upgrade gate's
-question (`checkpoint/upgrade`): Spark must plan it for that.
+The facts come from the settings that Spark pinned in the offset log when the query was created, and from the
+declaration in the newest ledger entry. The upgrade gate (`checkpoint/upgrade`) checks if a changed transform
+still fits the state, because Spark must plan the transform for that.
 """
 
 from __future__ import annotations
@@ -20,19 +20,20 @@ from tidemill.spec.state_store import PROVIDER_SETTING, PROVIDERS, store_of
 
 _PARTITIONS = "spark.sql.shuffle.partitions"
 
-# Values of a shape whose change nobody can accept for a stateful query; those that someone must accept, for
-# any query and for a stateful one; and those by which records become rows.
+# Fields of a shape by their effect. `_CLOCK`: a change is never acceptable for a stateful query. `_ANY`: an
+# operator must accept the change for every query. `_STATEFUL`: an operator must accept it for a stateful
+# query. `_READING`: the fields that decide how records become rows.
 _CLOCK = ("event_time", "output_mode")
 _ANY = ("path", "format", "streams")
 _READING = ("code", "columns", "payload")
 _STATEFUL = (*_READING, "watermark", "window")
 
-# What of a sink changes new rows only, as it was meant to: nothing is kept of one batch for the next.
+# Sink settings whose change affects new rows only, because a sink keeps no state between batches.
 _OF_A_SINK = ("where of ", "transform of ")
 
 
 def changes(facts: CheckpointFacts) -> Iterator[Finding]:
-    """Declaration and code against what checkpoint and tables were written with."""
+    """Compare the declaration and code with those that wrote the checkpoint and tables."""
     yield from _streams(facts)
     yield from _notes(facts)
     for stream in facts.each_stream():
@@ -45,16 +46,19 @@ def changes(facts: CheckpointFacts) -> Iterator[Finding]:
 
 
 def acceptable_changes(facts: CheckpointFacts) -> Iterator[Finding]:
-    """What goes on well if it was meant; the last thing to ask for once all else is well."""
+    """Find changes that are safe if they are intended.
+
+    They are checked last, when everything else is fine.
+    """
     yield from _to_accept(facts)
     yield from _worth_a_word(facts)
 
 
 def unaccepted(facts: CheckpointFacts) -> dict[str, str]:
-    """What was changed and goes on well only if it was meant: by name, from what to what.
+    """Return the changes that need an operator's approval, each as "old -> new" by name.
 
-    Everything counts that makes new rows of another kind than those that are there, and for a stateful query
-    what makes its state be of another kind: the code, too.
+    A change counts if new rows would differ in kind from the existing rows. For a stateful query, it also
+    counts if the state would differ in kind, so a code change counts as well.
     """
     accepted, now = facts.accepted, facts.declared
     if accepted is not None and accepted.code == now.code and _is_same(accepted.shape, now.shape):
@@ -65,12 +69,12 @@ def unaccepted(facts: CheckpointFacts) -> dict[str, str]:
 
 
 def _is_same(accepted: Shape, now: Shape) -> bool:
-    """Whether nothing differs that was known when a person accepted it."""
+    """Return True if no field differs that existed when the operator accepted the change."""
     return all(getattr(accepted, name) == getattr(now, name) for name in accepted.model_fields_set)
 
 
 def _streams(facts: CheckpointFacts) -> Iterator[Finding]:
-    """Several streams are in a checkpoint by their names, from its birth on."""
+    """Compare the stream names: the checkpoint stores several streams by name from its creation."""
     newest, declared = _newest(facts), facts.declared.streams
     if newest is None or (not newest.is_named and not declared):
         return
@@ -79,7 +83,7 @@ def _streams(facts: CheckpointFacts) -> Iterator[Finding]:
     if newest.is_named and declared and not added and not gone:
         return
     if newest.is_named and declared and not gone and not facts.state.operators:
-        # It begins with the next batch, if that is accepted.
+        # The added stream begins with the next batch, if the operator accepts the change.
         return
     problem = "Streams were added or renamed, or are gone. Spark would never read the rest of those."
     if not newest.is_named or not declared:
@@ -104,13 +108,13 @@ def _streams(facts: CheckpointFacts) -> Iterator[Finding]:
 
 
 def _streams_of_newest_batch(facts: CheckpointFacts) -> set[str]:
-    """Return the streams that the newest batch was declared with: Spark notes none that has had no data."""
+    """Return the declared streams of the newest batch; Spark omits a stream that has had no data."""
     shapes = (found.shape for found in facts.tables.values())
     return set(next((shape.streams for shape in shapes if shape is not None), ()))
 
 
 def _notes(facts: CheckpointFacts) -> Iterator[Finding]:
-    """What continuous processing has noted has no line of batch metadata, which batches cannot do without."""
+    """Refuse notes of continuous processing: they lack the batch metadata line that batches need."""
     newest = _newest(facts)
     if newest is None or not newest.is_note or facts.declared.trigger == "continuous":
         return
@@ -135,8 +139,8 @@ def _source(facts: CheckpointFacts) -> Iterator[Finding]:
     newest = _newest(facts)
     if newest is None or newest.is_named != bool(facts.stream) or (facts.stream and not newest.ends):
         return
-    # A transform that joins its source with itself has a line for each use. Their offsets may differ, because
-    # Spark asks for each use by itself; their number Spark compares by itself.
+    # A transform that joins its source with itself has a line for each use. The offsets of the uses may
+    # differ, because Spark queries each use separately. Spark itself compares the number of uses.
     found = [kind_of_offsets(end) for end in newest.ends.values()]
     if not found or any(kinds and facts.declared.shape.source not in kinds for kinds in found):
         yield facts.error(
@@ -185,7 +189,7 @@ def _state_store(facts: CheckpointFacts) -> Iterator[Finding]:
 
 
 def _clock(facts: CheckpointFacts) -> Iterator[Finding]:
-    """What a person cannot accept: the state would be wrong."""
+    """Find changes that cannot be accepted because the state would be wrong."""
     found = {n: change for n, change in _changed(facts).items() if _key(n) in _CLOCK}
     if found:
         yield facts.error(
@@ -200,7 +204,7 @@ def _clock(facts: CheckpointFacts) -> Iterator[Finding]:
 
 
 def _meanings(facts: CheckpointFacts) -> Iterator[Finding]:
-    """The operators of old and new code that compute the same state, where both are noted."""
+    """Compare the stateful operators of the old and the new code, if both are recorded."""
     meant, means = facts.meant, facts.means
     if meant.meanings and means.meanings and meant.spark == means.spark:
         yield from compare_meanings(facts.pipeline, meant.meanings, means.meanings)
@@ -215,7 +219,7 @@ def lacks_meaning(facts: CheckpointFacts) -> bool:
 def _to_accept(facts: CheckpointFacts) -> Iterator[Finding]:
     found = unaccepted(facts)
     if any(finding.severity == "error" for finding in _meanings(facts)):
-        # That cannot be accepted.
+        # An incompatible operator cannot be accepted.
         return
     meant = f"if that is meant: tidemill checkpoint acknowledge {facts.pipeline}"
     if lacks_meaning(facts):
@@ -232,7 +236,7 @@ def _to_accept(facts: CheckpointFacts) -> Iterator[Finding]:
 
 
 def _worth_a_word(facts: CheckpointFacts) -> Iterator[Finding]:
-    """What changes rows from now on, as it was meant to."""
+    """Warn about changes that affect only new rows, as intended."""
     sinks = {name: change for name, change in _changed_sinks(facts).items() if name.startswith(_OF_A_SINK)}
     code = {name: change for name, change in _changed(facts).items() if _key(name) in _READING}
     told = {**({} if facts.state.operators else code), **sinks, **_changed_models(facts)}
@@ -254,7 +258,7 @@ def _key(name: str) -> str:
 
 
 def _changed(facts: CheckpointFacts) -> dict[str, str]:
-    """What one value was and is now; what was not known then is not compared."""
+    """Return each changed value as "old -> new"; a value missing in the old entry is not compared."""
     found = _changed_values(facts)
     for stream in facts.each_stream() if facts.declared.streams else ():
         of_stream = _changed_values(stream)
@@ -271,7 +275,7 @@ def _changed_values(facts: CheckpointFacts) -> dict[str, str]:
     known = {*_CLOCK, *newest.shape.model_fields_set} & {*_CLOCK, *_ANY, *_STATEFUL}
     pairs = {name: (getattr(newest.shape, name), getattr(now.shape, name)) for name in known}
     if now.streams:
-        # Each is compared by itself; here, which there are.
+        # Each stream is compared separately; this line compares only the set of streams.
         pairs["streams"] = (", ".join(sorted(newest.shape.streams)), ", ".join(sorted(now.shape.streams)))
     if newest.code is not None and now.code:
         pairs["code"] = (newest.code, now.code)
@@ -283,7 +287,7 @@ def _changed_values(facts: CheckpointFacts) -> dict[str, str]:
 
 
 def _changed_models(facts: CheckpointFacts) -> dict[str, str]:
-    """Models that are others than those of the newest batch: an alias leads elsewhere, or a declaration."""
+    """Return models that differ from those of the newest batch: an alias or the declaration has changed."""
     before = next((found.models for found in facts.tables.values() if found.models), {})
     now = facts.declared.models
     both = sorted(before.keys() & now.keys())
@@ -291,7 +295,7 @@ def _changed_models(facts: CheckpointFacts) -> dict[str, str]:
 
 
 def _changed_sinks(facts: CheckpointFacts) -> dict[str, str]:
-    """What was changed of each sink that there was and is, where it was known."""
+    """Return the changed settings of each sink that existed before, if the entry recorded them."""
     shape = next((found.shape for found in facts.tables.values() if found.shape is not None), None)
     found = {}
     for sink, old in ({} if shape is None else shape.sinks).items():

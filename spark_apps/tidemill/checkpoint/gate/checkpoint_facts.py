@@ -1,4 +1,4 @@
-"""What the checkpoint's own files say: batches that were planned and finished, state, and what is damaged."""
+"""Read the facts from the checkpoint's own files: planned and finished batches, state, and damage."""
 
 from __future__ import annotations
 
@@ -21,14 +21,15 @@ from tidemill.spec.project import Pipeline
 
 Found = TypeVar("Found")
 
-# What java.lang.Long.parseLong takes, and so Spark: names that it never writes itself are no batch of ours.
+# Names that java.lang.Long.parseLong, and so Spark, accepts as a number. Spark never writes some of them
+# (such as `007`), so those do not count as batches.
 _NUMBER = re.compile(r"[+-]?\d+")
 
 
 def read_checkpoint(
     reader: CheckpointReader, pipeline: Pipeline, generation: str, until: int | None = None
 ) -> CheckpointFacts:
-    """What the checkpoint's own files say."""
+    """Read the facts from the checkpoint's own files, up to batch `until` if it is set."""
     damaged: dict[str, str] = {}
     offsets, commits = _log(reader, "offsets", until), _log(reader, "commits", until)
     planned = _planned_batches(reader, offsets, damaged)
@@ -72,7 +73,7 @@ def _planned_batches(
         _check_twin(reader, "offsets", number, damaged)
         if file is not None:
             before = found.get(number - 1)
-            # No stream is ever taken away, so what lacks one was cut between two.
+            # Streams are never removed, so a file that lacks a stream was truncated between two lines.
             if before is not None and file.is_named and before.ends.keys() - file.ends.keys():
                 damaged.setdefault(f"offsets/{number}", "it lacks a stream that the batch before it has")
             found[number] = file
@@ -100,7 +101,7 @@ def _check_twin(reader: CheckpointReader, folder: str, number: int, damaged: dic
         return
     content = reader.store.read(f"{reader.path}/{folder}/{number}")
     sums = reader.store.read(f"{reader.path}/{twin}")
-    # Purged since the listing: then it is not among the newest any more.
+    # None means purged since the listing; then the file is no longer among the newest.
     if content is not None and sums is not None and not checksum_matches(content, sums):
         damaged.setdefault(f"{folder}/{number}", f"it does not match its checksum file .{number}.crc")
 
@@ -108,7 +109,7 @@ def _check_twin(reader: CheckpointReader, folder: str, number: int, damaged: dic
 def _state(
     reader: CheckpointReader, planned: int | None, newest: CommitsFile | None, damaged: dict[str, str]
 ) -> StateFacts:
-    """Batch N loads version N and writes version N + 1."""
+    """Return the facts of the state stores: batch N loads version N and writes version N + 1."""
     keys = reader.state.keys
     operators = {key.operator for key in keys} | set(newest.state_ids if newest is not None else ())
     if not operators:
@@ -131,7 +132,7 @@ def _state(
 
 
 def declared_by(pipeline: Pipeline) -> Declared:
-    """What the pipeline's files say that a checkpoint depends on."""
+    """Return the part of the pipeline's files that a checkpoint depends on."""
     code = code_of(pipeline)
     whole = Declared(
         shape_of(pipeline.spec),

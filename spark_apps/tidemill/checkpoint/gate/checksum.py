@@ -1,7 +1,7 @@
-"""Hadoop's checksum twins: `.N.crc` beside `N` on local disks and volumes.
+"""Hadoop's checksum files: `.N.crc` next to `N` on local disks and volumes.
 
-Format (Hadoop ChecksumFileSystem): the bytes `crc` and NUL, the number of bytes of one chunk, then a CRC32 of
-each chunk, all big-endian. Spark refuses to read a file whose twin does not match it.
+Format (Hadoop ChecksumFileSystem): the bytes `crc` and NUL, the number of bytes in a chunk, then a CRC32 of
+each chunk, all big-endian. Spark refuses to read a file that does not match its checksum file.
 """
 
 from __future__ import annotations
@@ -13,7 +13,7 @@ _HEADER = struct.Struct(">4sI")
 
 
 def checksum_matches(content: bytes, twin: bytes) -> bool:
-    """Whether a twin is the checksum of a file's content."""
+    """Return True if `twin`, the content of a checksum file, matches the content of its file."""
     if len(twin) < _HEADER.size:
         return False
     magic, chunk = _HEADER.unpack_from(twin)
@@ -23,7 +23,7 @@ def checksum_matches(content: bytes, twin: bytes) -> bool:
 
 
 def checksum_of(content: bytes, chunk: int = 512) -> bytes:
-    """The twin that Hadoop writes; 512 is its default (`file.bytes-per-checksum`)."""
+    """Return the checksum file that Hadoop writes; 512 is its default chunk (`file.bytes-per-checksum`)."""
     return _HEADER.pack(b"crc\0", chunk) + _sums(content, chunk)
 
 

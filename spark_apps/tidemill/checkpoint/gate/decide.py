@@ -1,4 +1,4 @@
-"""The decision: facts in, findings out; the first one that forbids the start is what a driver ends with."""
+"""The decision: facts in, findings out. A driver that is refused ends with the first error."""
 
 from __future__ import annotations
 
@@ -15,34 +15,34 @@ from tidemill.checkpoint.holds import read_holds
 from tidemill.names import Layout
 from tidemill.storage.store import Store
 
-# What is torn says nothing sure of the rest, and another pipeline's checkpoint agrees with nothing: so in
-# this order, and the first reason is the one to act upon.
+# The order matters because operators act on the first reason. A torn checkpoint says nothing reliable about
+# the other checks, and the checkpoint of another pipeline agrees with nothing.
 _CHECKS = (integrity, identity, changes, agreement, state, source, acceptable_changes, alive)
 
 
 def examine(facts: CheckpointFacts) -> list[Finding]:
-    """Everything that speaks against a start (`error`) or should be known (`warning`, `note`)."""
+    """Return all findings: errors forbid the start; warnings and notes are for information."""
     return [finding for look in _CHECKS for finding in look(facts)]
 
 
 def damages_of(facts: CheckpointFacts) -> list[Finding]:
-    """What is wrong with the checkpoint itself: its files, its state, and what it must read again."""
+    """Return the damage of the checkpoint itself: its files, its state and its source."""
     return [finding for look in (integrity, state, source) for finding in look(facts)]
 
 
 def check(facts: CheckpointFacts) -> None:
-    """Let the pipeline start, or refuse. Holds are `check_holds`.
+    """Raise an error if the pipeline must not start. `check_holds` checks the holds.
 
     Raises:
-        GateRefusedError: TIDE-CKPT-001 to -028.
+        GateRefusedError: TIDE-CKPT-001 to -028, -091 to -093, -095 to -098 and -105.
     """
     _refuse_first(examine(facts))
 
 
 def check_agreement(facts: CheckpointFacts) -> None:
-    """Refuse where the checkpoint and the tables do not belong together.
+    """Raise an error if the checkpoint and the tables do not belong together.
 
-    What a changed declaration or the source forbids to a start is no matter here.
+    A changed declaration or a problem of the source would refuse a start, but is not checked here.
 
     Raises:
         GateRefusedError: As `check`.
@@ -51,7 +51,7 @@ def check_agreement(facts: CheckpointFacts) -> None:
 
 
 def check_integrity(facts: CheckpointFacts) -> None:
-    """Refuse a checkpoint whose own files are damaged.
+    """Raise an error if the checkpoint's own files are damaged.
 
     Raises:
         GateRefusedError: As `check`.
@@ -60,7 +60,7 @@ def check_integrity(facts: CheckpointFacts) -> None:
 
 
 def check_holds(store: Store, layout: Layout, pipeline: str, own: str = "") -> None:
-    """Refuse while anybody holds the pipeline back, but for a hold of one's own.
+    """Raise an error if the pipeline has a hold other than `own`.
 
     Raises:
         GateRefusedError: TIDE-CKPT-029.

@@ -1,4 +1,4 @@
-"""What the gate knows before it decides: checkpoint, tables, source and declaration, side by side."""
+"""The facts that the gate decides on: checkpoint, tables, source and declaration."""
 
 from __future__ import annotations
 
@@ -16,13 +16,13 @@ from tidemill.spec.state_store import StateStore
 
 @dataclass(frozen=True)
 class BatchLog:
-    """One of the folders `offsets` and `commits`, as a listing shows it.
+    """One of the folders `offsets` and `commits`, from a listing.
 
     Args:
-        numbers: Its batches, rising.
-        strays: Names that Spark would take for a batch's number although it never writes such, e.g. `007`.
-        twins: Numbers of checksum files `.N.crc` whose `N` is not there.
-        empty: Batches whose file has no content.
+        numbers: Its batches, in ascending order.
+        strays: Names that Spark would read as a batch number but never writes itself, such as `007`.
+        twins: Numbers of checksum files `.N.crc` without their file `N`.
+        empty: Batches whose file is empty.
     """
 
     numbers: tuple[int, ...] = ()
@@ -32,34 +32,36 @@ class BatchLog:
 
     @property
     def last(self) -> int | None:
-        """The newest batch."""
+        """Return the newest batch."""
         return self.numbers[-1] if self.numbers else None
 
 
 @dataclass(frozen=True)
 class TableFacts:
-    """What one table says of the pipeline's generation.
+    """The facts from one table's log about the pipeline's generation.
 
     Args:
-        last_batch: Newest batch after which the table stands. None if it has none of the generation.
-        begun: Whether the log shows the generation itself: a batch, or the commit with which a verb began it.
+        last_batch: Newest batch whose rows are in the table. None if the table has no batch of the
+            generation.
+        begun: True if the log has a commit of the generation: a batch, or the commit with which a verb began
+            it.
         query_id: Query that wrote the newest ledger entry of this generation.
-        transaction: Newest batch that Delta holds for written, whatever became of its rows.
-        ends: End offsets of the newest batches, by batch and name of the source.
-        hole: Why older batches of the generation do not stand, although the newest one does.
-        written_by: Generation that has written to the table after this one had, or after it was made.
-        traced: Whether the table's log shows anything of this pipeline.
-        table_id: The table's own id; None if there is no table.
-        log_from: Oldest version in its log, if all of it was read.
-        shape: What the newest batch was declared like.
-        code: Digest of the code that it ran with.
-        models: Those that its transform applied.
-        topic_ids: Ids that the topics had for the newest batch.
-        cluster: Whose offsets it has.
-        clusters: The same for each of several streams, by name.
-        backfilled_to: Where the backfills of this pipeline ended, if a first start would append their rows
-            again; empty if no offset says that.
-        unreadable: Why the table's log cannot be read; nothing else is known then.
+        transaction: Newest batch that Delta counts as written, even if its rows were removed later.
+        ends: End offsets of the newest batches, by batch and by source name.
+        hole: Reason why older batches of the generation are not in the table although the newest one is.
+        written_by: Another generation that wrote to the table after this one had, or after this one was made.
+        traced: True if the table's log has any commit of this pipeline.
+        table_id: Delta's id of the table; None if the table does not exist.
+        log_from: Oldest version in the table's log, if the whole log was read.
+        shape: Declaration of the newest batch.
+        code: Digest of the code that the newest batch ran with.
+        models: Models that the transform of the newest batch applied.
+        topic_ids: Ids of the topics when the newest batch read them.
+        cluster: Id of the cluster that the newest batch read.
+        clusters: `cluster` of each stream, by name, if there are several streams.
+        backfilled_to: Offsets where the backfills of this pipeline ended, if a first start would append their
+            rows again; empty if the offsets are unknown.
+        unreadable: Reason why the table's log cannot be read; all other facts are unknown then.
     """
 
     last_batch: int | None = None
@@ -82,8 +84,8 @@ class TableFacts:
     unreadable: str | None = None
 
     def of_stream(self, name: str) -> TableFacts:
-        """What concerns one of several streams."""
-        # A batch that did not read the stream has no end of it.
+        """Return the facts about one of several streams."""
+        # A batch that did not read the stream has no end offset for it.
         ends = {batch: {name: found.get(name)} for batch, found in self.ends.items() if found}
         shape = None if self.shape is None else self.shape.of_stream(name)
         return replace(self, ends=ends, cluster=self.clusters.get(name), shape=shape)
@@ -91,12 +93,12 @@ class TableFacts:
 
 @dataclass(frozen=True)
 class StateFacts:
-    """What the next batch needs of the state stores, and what is there.
+    """The state that the next batch needs, and the state that exists.
 
     Args:
         operators: Numbers of the stateful operators; empty for a stateless query.
         version: Version that the next batch loads.
-        missing: What of it cannot be loaded, each with the reason.
+        missing: Parts of that version that cannot be loaded, each with the reason.
         left_behind: Store files of versions that no planned batch can have written.
     """
 
@@ -108,13 +110,14 @@ class StateFacts:
 
 @dataclass(frozen=True)
 class TopicFacts:
-    """What the broker says of the topics that the pipeline reads.
+    """The broker's facts about the topics that the pipeline reads.
 
     Args:
-        oldest: Offset of the oldest record that each partition still has.
+        oldest: Offset of the oldest record in each partition.
         ends: First offset after the newest record.
-        ids: Id that the broker gave each topic when it was made; without topics whose id it does not tell.
-        cluster: Id of the cluster, or the event hub with its namespace; None if it does not tell.
+        ids: Id that the broker gave each topic at its creation, for topics whose id the broker reports.
+        cluster: Id of the cluster, or the event hub with its namespace; None if the broker does not report
+            it.
     """
 
     oldest: Positions
@@ -125,13 +128,13 @@ class TopicFacts:
 
 @dataclass(frozen=True)
 class TableSourceFacts:
-    """What the Delta table says that the pipeline reads.
+    """The facts of the Delta table that the pipeline reads.
 
     Args:
-        table_id: Its id; None if there is no table.
-        version: Its newest version.
-        missing: Versions that were not read yet and whose commit file is gone.
-        missing_files: Data files of those versions that are gone, at most a few.
+        table_id: Id of the table; None if the table does not exist.
+        version: Newest version of the table.
+        missing: Unread versions whose commit file is gone.
+        missing_files: Data files of those versions that are gone; a sample.
     """
 
     table_id: str | None = None
@@ -142,16 +145,16 @@ class TableSourceFacts:
 
 @dataclass(frozen=True)
 class SourceFacts:
-    """What is there of the source; the parts that the kind of source has.
+    """The facts of the source; only the fields of its kind are set.
 
     Args:
-        log: Whether the stream's folder below `sources/` holds anything.
-        initial: Where the source began when the checkpoint was born, if a batch needs that.
-        topics: What the broker says; None if nobody asked it.
-        table: What the table to read says.
-        missing: Files of the batch to repeat that are gone, or log entries that should name them.
+        log: True if the stream's folder below `sources/` has any file.
+        initial: Offsets where the source began when the checkpoint was created, if a batch needs them.
+        topics: The broker's facts; None if the broker was not asked.
+        table: The facts of the table to read.
+        missing: Missing files of the batch to repeat, or missing log entries that should name them.
         archived: Files in the archive of a folder that the pipeline has never read.
-        in_the_way: Those of them in whose place something else is.
+        in_the_way: Archived files whose place in the folder is taken by something else.
     """
 
     log: bool = False
@@ -165,16 +168,16 @@ class SourceFacts:
 
 @dataclass(frozen=True)
 class Declared:
-    """What the pipeline's files say that a checkpoint depends on.
+    """The part of the pipeline's files that a checkpoint depends on.
 
     Args:
-        shape: As it stands in ledger entries.
-        topics: Topics that are read by name; empty for others and for a pattern.
-        code: Digest of the code; empty if nobody asks.
-        models: Those that the transform applies; only a driver knows which ones they are.
-        streams: What they say of each of several streams, by name; empty for one.
-        state_store: What holds its state.
-        trigger: When its query makes batches, if it makes any.
+        shape: The declaration, as ledger entries record it.
+        topics: Topics that are read by name; empty for other sources and for a pattern.
+        code: Digest of the code; empty if the caller does not need it.
+        models: Models that the transform applies; only a driver can resolve them.
+        streams: The declaration of each stream, by name, if there are several streams; else empty.
+        state_store: State store of the query.
+        trigger: Kind of the query's trigger.
     """
 
     shape: Shape
@@ -188,14 +191,14 @@ class Declared:
 
 @dataclass(frozen=True)
 class DriverFacts:
-    """What the last driver said of itself.
+    """The last driver's own report.
 
     Args:
-        run_id: Its run.
-        state: What it did last.
-        generation: The generation that it ran.
+        run_id: Run of the driver.
+        state: Its last reported state.
+        generation: Generation that it ran.
         batch_id: Newest batch that it wrote.
-        age_seconds: How long ago it said so.
+        age_seconds: Age of the report.
     """
 
     run_id: str
@@ -207,30 +210,30 @@ class DriverFacts:
 
 @dataclass(frozen=True)
 class CheckpointFacts:
-    """Everything that the gate decides upon.
+    """All facts that the gate decides on.
 
     Args:
-        pipeline: Its name.
-        generation: The checkpoint's.
-        declared: What the pipeline file says.
-        base: Where a verb took the generation from; None for one that began by itself.
-        accepted: Declaration and code that a person has accepted for this generation.
-        query_id: From `metadata`; None if there is none, or it is damaged.
-        offsets: The folder `offsets`.
-        commits: The folder `commits`.
+        pipeline: Name of the pipeline.
+        generation: Generation of the checkpoint.
+        declared: Declaration in the pipeline's files.
+        base: The parent from which a verb made the generation; None if it began without a parent.
+        accepted: Declaration and code that an operator has accepted for this generation.
+        query_id: Id from `metadata`; None if the file is missing or damaged.
+        offsets: Listing of the folder `offsets`.
+        commits: Listing of the folder `commits`.
         planned_batches: The newest files of `offsets`, by batch.
         newest_commit: The newest file of `commits`.
-        damaged: Files that Spark needs and whose content is not what it wrote, with the reason.
-        state: The state stores.
-        source: What is there of the one stream's source.
-        sources: The same for each of several streams, by name.
-        stream: Name of the stream that these facts are narrowed to; empty if they are not.
-        tables: By table name.
-        asides: Tables of records that were set aside, by output.
-        last_driver: What the last driver said of itself.
-        told_batch: Newest batch of this generation that receipts tell of, for a pipeline without tables.
-        meant: What is known of the stateful operators of the code that wrote the newest batch.
-        means: The same of the code that is declared now.
+        damaged: Files that Spark needs and that are damaged, each with the reason.
+        state: Facts of the state stores.
+        source: Facts of the source, if there is one stream.
+        sources: Facts of the source of each stream, by name, if there are several streams.
+        stream: Name of the stream that these facts are narrowed to; empty if they are not narrowed.
+        tables: Facts of each sink table, by name.
+        asides: Facts of each table of rejected or late records, by output.
+        last_driver: The last driver's own report.
+        told_batch: Newest batch of this generation in the receipts, for a pipeline without tables.
+        meant: Recorded stateful operators of the code that wrote the newest batch.
+        means: Recorded stateful operators of the code that is declared now.
     """
 
     pipeline: str
@@ -257,36 +260,36 @@ class CheckpointFacts:
 
     @property
     def code(self) -> str:
-        """Digest of the code that wrote the newest batch; empty if no table says."""
+        """Return the digest of the code that wrote the newest batch; empty if no table records it."""
         return next((found.code for found in self.tables.values() if found.code), "")
 
     @property
     def planned(self) -> int | None:
-        """Newest batch of `offsets`."""
+        """Return the newest batch of `offsets`."""
         return self.offsets.last
 
     @property
     def committed(self) -> int | None:
-        """Newest batch of `commits`."""
+        """Return the newest batch of `commits`."""
         return self.commits.last
 
     def about(self, **found: object) -> dict[str, object]:
-        """The facts of a finding."""
+        """Return the facts of a finding: `found` with pipeline, generation and stream."""
         stream = {"stream": self.stream} if self.stream else {}
         return {"pipeline": self.pipeline, "generation": self.generation, **stream, **found}
 
     def error(
         self, finding_id: str, problem: str, found: Mapping[str, object], fix: str, runbook: str
     ) -> Finding:
-        """Why a start must be refused."""
+        """Return a finding that forbids the start."""
         return Finding(finding_id, "error", self.pipeline, problem, found, fix, runbook)
 
     def all_tables(self) -> dict[str, TableFacts]:
-        """The sinks' tables and those of records that were set aside, by name."""
+        """Return the sinks' tables and the tables of rejected and late records, by name."""
         return {**self.tables, **self.asides}
 
     def each_stream(self) -> list[CheckpointFacts]:
-        """These facts as far as they concern one stream, for each: of one stream, they themselves."""
+        """Return these facts narrowed to each stream, or these facts themselves if there is one stream."""
         return [self._of_stream(name) for name in self.declared.streams] or [self]
 
     def _of_stream(self, name: str) -> CheckpointFacts:
@@ -306,18 +309,18 @@ class CheckpointFacts:
         )
 
     def end_of(self, batch_id: int | None) -> Any:
-        """End offsets of the one stream after a batch; None if its file was not read."""
+        """Return the stream's end offsets after a batch; None if the batch's file was not read."""
         file = None if batch_id is None else self.planned_batches.get(batch_id)
         return None if file is None else next(iter(file.ends.values()), None)
 
     @property
     def next_start(self) -> Any:
-        """Offsets from which the next batch reads; None if they are the source's beginning or unknown."""
+        """Return the offsets from which the next batch reads; None if unknown or the source's beginning."""
         return self.end_of(self.committed) if self.has_begun else self.source.initial
 
     @property
     def has_begun(self) -> bool:
-        """Whether a finished batch has read the stream; one of several can have been declared since."""
+        """Return True if a finished batch has read the stream; a stream can have been added since."""
         is_new = (
             self.stream and self.committed in self.planned_batches and self.end_of(self.committed) is None
         )

@@ -1,4 +1,4 @@
-"""Gathering the gate's facts from storage. Reads only; asks no broker and starts no JVM."""
+"""Gather the gate's facts from storage, read-only, without a broker and without a JVM."""
 
 from __future__ import annotations
 
@@ -35,24 +35,28 @@ from tidemill.storage.store import Store
 
 Found = TypeVar("Found")
 
-# Tables opened at the same time: enough to hide the waits of an object store, few enough for one core.
+# Maximum number of tables opened at the same time: enough to hide an object store's latency, and not too many
+# for one core.
 TABLES_AT_ONCE = 8
 
-# Receipts looked at for the newest batch; a driver that is refused again and again is held back long before.
+# Maximum number of receipts that are searched for the newest batch. A driver that is refused repeatedly is
+# held back long before it has left so many.
 RECEIPTS_LOOKED_AT = 20
 
-# A look takes some 70 ms, a batch as a rule seconds: a second look meets the same batch.
+# Number of attempts while the stream runs. One read takes about 70 ms and a batch takes seconds, so the
+# second attempt usually sees the same batch.
 ATTEMPTS_BESIDE_A_STREAM = 3
 
 
 def gather_facts(store: Store, pipeline: Pipeline, generation: str) -> CheckpointFacts:
-    """Read the checkpoint, the tables' logs and what the source keeps on storage; writes nothing.
+    """Read the checkpoint, the tables' logs and the source's files on storage; write nothing.
 
-    Beside a live stream (the doctor, a person) checkpoint and tables would be of different moments: if a
-    batch has begun or ended meanwhile, they are read again; beside a fast one, as of a finished batch.
+    While the stream runs, checkpoint and tables could be read at different moments. If a batch has begun or
+    ended during the read, they are read again. For a fast stream, the result is the state after its newest
+    finished batch.
 
     Raises:
-        GateRefusedError: TIDE-CKPT-006, if the state folder is another pipeline's.
+        GateRefusedError: TIDE-CKPT-006, if the state folder belongs to another pipeline.
     """
     for _ in range(ATTEMPTS_BESIDE_A_STREAM):
         facts = _gather(store, pipeline, generation)
@@ -62,9 +66,9 @@ def gather_facts(store: Store, pipeline: Pipeline, generation: str) -> Checkpoin
 
 
 def gather_settled(store: Store, pipeline: Pipeline, generation: str) -> CheckpointFacts:
-    """The same as of the newest finished batch: a stream that goes on meanwhile changes nothing of that.
+    """Gather the facts as of the newest finished batch, which a running stream does not change any more.
 
-    What belongs to a finished batch is on storage before its `commits/N`, which is looked for first.
+    All files of a finished batch are on storage before its `commits/N`, and `commits/` is read first.
     """
     reader = CheckpointReader(store, pipeline.layout.checkpoint(pipeline.name, generation))
     finished = reader.batches.last_committed()
@@ -96,7 +100,7 @@ def _gather(store: Store, pipeline: Pipeline, generation: str) -> CheckpointFact
 
 
 def _with_tables(store: Store, pipeline: Pipeline, facts: CheckpointFacts) -> CheckpointFacts:
-    """The facts with what tables and drivers say."""
+    """Return the facts with those of the tables and the drivers."""
     record = _record(store, pipeline, facts.generation)
     found = replace(
         facts,
@@ -111,7 +115,7 @@ def _with_tables(store: Store, pipeline: Pipeline, facts: CheckpointFacts) -> Ch
 
 
 def with_meanings(store: Store, pipeline: Pipeline, facts: CheckpointFacts) -> CheckpointFacts:
-    """The facts with what is noted of stateful operators, where the code is not the newest batch's."""
+    """Return the facts with the recorded stateful operators, if the code differs from the newest batch's."""
     if not facts.state.operators or facts.code in ("", facts.declared.code):
         return facts
     meant, means = (
@@ -122,32 +126,32 @@ def with_meanings(store: Store, pipeline: Pipeline, facts: CheckpointFacts) -> C
 
 
 def gather_alone(reader: CheckpointReader, pipeline: Pipeline, generation: str) -> CheckpointFacts:
-    """What one checkpoint and its source say, without tables, and without what drivers have told."""
+    """Gather the facts of one checkpoint and its source, without tables and drivers."""
     return gather_source(read_checkpoint(reader, pipeline, generation), reader, pipeline)
 
 
 def gather_cut(
     reader: CheckpointReader, pipeline: Pipeline, batch_id: int, read_since: ReadSince | None = None
 ) -> CheckpointFacts:
-    """What a copy of a checkpoint would say that ends with a batch, and whether its source has what follows.
+    """Gather the facts that a copy of the checkpoint up to `batch_id` would have.
 
-    Without tables, and without what drivers have told.
+    The result says if the source has the records that follow. It has no facts of tables and drivers.
 
     Args:
-        reader: The checkpoint, which holds the batch.
-        pipeline: What is to go on from there.
-        batch_id: Last one that stays.
-        read_since: What must be there to be read again.
+        reader: The checkpoint, which has the batch.
+        pipeline: Pipeline that is to continue from there.
+        batch_id: Last batch that the copy keeps.
+        read_since: Records that must still exist because they are to be read again.
     """
     facts = read_checkpoint(reader, pipeline, reader.path.rpartition("/")[2], until=batch_id)
-    # A copy gets a query id of its own.
+    # A copy gets a new query id.
     damaged = {name: reason for name, reason in facts.damaged.items() if name != "metadata"}
     facts = replace(facts, query_id="", damaged=damaged)
     return gather_source(facts, reader, pipeline, read_since)
 
 
 def _record(store: Store, pipeline: Pipeline, generation: str) -> Current:
-    """The newest record of a generation; one that none names began by itself."""
+    """Return the newest record of a generation, or a record without a parent if there is none."""
     records = read_history(store, pipeline.layout, pipeline.name)
     unknown = Current(pipeline=pipeline.name, generation=generation, why="")
     return next((record for record in records if record.generation == generation), unknown)
@@ -196,10 +200,10 @@ def _table(path: str, reader: Reader) -> TableFacts:
 
 
 def _begins(pipeline: Pipeline, facts: CheckpointFacts) -> Begins | None:
-    """Where a first start begins to append; None for the end.
+    """Return where a first start begins to append; None if it begins at the end.
 
-    A checkpoint begins where it was born, whatever is declared by now. A moment counts as the beginning:
-    where it lies, only the broker knows.
+    A checkpoint keeps the beginning of its creation, even if the declaration has changed since. A timestamp
+    counts as the earliest offset, because only the broker can resolve it.
     """
     begins: Positions = {}
     for stream in facts.each_stream():
@@ -213,7 +217,7 @@ def _begins(pipeline: Pipeline, facts: CheckpointFacts) -> Begins | None:
 
 
 def _last_driver(store: Store, pipeline: Pipeline) -> DriverFacts | None:
-    """A status is a help: one that cannot be read is none."""
+    """Return the last driver's report; an unreadable status counts as none because it is only informative."""
     try:
         status = read_status(store, pipeline.layout, pipeline.name)
     except (DataError, ValueError):
@@ -225,9 +229,9 @@ def _last_driver(store: Store, pipeline: Pipeline) -> DriverFacts | None:
 
 
 def _told_batch(store: Store, pipeline: Pipeline, generation: str) -> int | None:
-    """Newest batch that receipts tell of: all there is to compare where no table has a ledger.
+    """Return the newest batch in the receipts, the only evidence if no table has a ledger.
 
-    Several are read, because a driver that is refused leaves one, too.
+    Several receipts are read, because a refused driver also leaves one.
     """
     if pipeline.spec.delta_sinks:
         return None
@@ -240,7 +244,7 @@ def _told_batch(store: Store, pipeline: Pipeline, generation: str) -> int | None
 
 
 def _readable(store: Store, path: str) -> dict[str, Any]:
-    """A control file; empty if it is gone or damaged, which is no reason to refuse."""
+    """Read a control file; return {} if it is missing or damaged, which does not forbid a start."""
     try:
         return store.read_json(path) or {}
     except DataError:

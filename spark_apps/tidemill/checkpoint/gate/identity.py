@@ -1,4 +1,4 @@
-"""G1: is this the checkpoint of this pipeline, and is its generation the only one that writes?"""
+"""G1: check that the checkpoint belongs to this pipeline, and that only its generation writes."""
 
 from __future__ import annotations
 
@@ -9,7 +9,7 @@ from tidemill.checkpoint.gate.facts import CheckpointFacts
 
 
 def identity(facts: CheckpointFacts) -> Iterator[Finding]:
-    """Query, topics and generation against what the tables were written by."""
+    """Compare query, topics and generation with those that wrote the tables."""
     yield from _query(facts)
     for stream in facts.each_stream():
         yield from _topics(stream)

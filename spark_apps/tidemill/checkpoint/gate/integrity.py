@@ -1,7 +1,7 @@
-"""G2, G3: are the checkpoint's own files whole, and do they belong together?
+"""G2, G3: check that the checkpoint's own files are whole and belong together.
 
-A driver that is killed leaves: a newest batch that is planned and not committed, `.N.*.tmp` files, a file
-without its checksum twin, and old batches purged in part. All of that is healthy.
+A killed driver leaves a newest batch that is planned but not committed, `.N.*.tmp` files, a file without its
+checksum file, or partly purged old batches. All of these are healthy.
 """
 
 from __future__ import annotations
@@ -12,12 +12,12 @@ from collections.abc import Iterator
 from tidemill.checkpoint.findings import Finding
 from tidemill.checkpoint.gate.facts import BatchLog, CheckpointFacts
 
-# Kinds of source that note in their folder below `sources/` where they began, or what they have read.
+# Kinds of source that record in their folder below `sources/` where they began or which files they have read.
 _SOURCES_WITH_LOG = frozenset({"kafka", "eventhubs", "iothub", "files"})
 
 
 def integrity(facts: CheckpointFacts) -> Iterator[Finding]:
-    """What is torn, missing or foreign."""
+    """Find torn, missing and foreign files."""
     yield from _metadata(facts)
     yield from _damaged(facts)
     for name, log in (("offsets", facts.offsets), ("commits", facts.commits)):
@@ -60,19 +60,19 @@ def _whole_again(facts: CheckpointFacts, name: str) -> str:
         return f"tidemill checkpoint repair {facts.pipeline}, which writes the file again from the ledger"
     if facts.committed is None:
         return f"tidemill checkpoint reset {facts.pipeline} --from {_beginning(facts)}"
-    # Planned only, or a batch of a pipeline without tables.
+    # The batch is only planned, or it belongs to a pipeline without tables.
     return _back_to(facts, min(int(number) - 1, facts.committed))
 
 
 def _beginning(facts: CheckpointFacts) -> str:
-    """Return where the checkpoint began, as an argument of `reset`."""
+    """Return the beginning of the checkpoint, as an argument of `reset`."""
     initial = [stream.source.initial for stream in facts.each_stream()]
     offsets = {topic: there for start in initial if start is not None for topic, there in start.items()}
     return "earliest" if None in initial else f"'{json.dumps(offsets)}'"
 
 
 def _back_to(facts: CheckpointFacts, batch_id: int | None) -> str:
-    """The verb that leaves the damage behind: a new generation gets whole files only."""
+    """Return the verb that leaves the damage behind: a new generation gets whole files only."""
     restore = f"tidemill checkpoint restore {facts.pipeline} BACKUP"
     if batch_id is None or batch_id < 0:
         return restore
@@ -101,7 +101,7 @@ def _foreign(facts: CheckpointFacts, name: str, log: BatchLog) -> Iterator[Findi
 
 
 def _gaps(facts: CheckpointFacts) -> Iterator[Finding]:
-    """What Spark needs: the newest two of `offsets`, and a commit of each batch but the newest."""
+    """Find gaps: Spark needs the newest two files of `offsets`, and a commit of each batch but the newest."""
     planned, committed = facts.planned, facts.committed
     if committed is not None and (planned is None or planned < committed):
         yield facts.error(
@@ -124,7 +124,7 @@ def _gaps(facts: CheckpointFacts) -> Iterator[Finding]:
 
 
 def _is_noted_ahead(facts: CheckpointFacts) -> bool:
-    """Whether continuous processing has noted offsets of rows that it had not finished: it plans nothing."""
+    """Return True if continuous processing has noted offsets of unfinished rows; it plans no batches."""
     newest = facts.planned_batches.get(-1 if facts.planned is None else facts.planned)
     return newest is not None and newest.is_note and _number(facts.planned) > _number(facts.committed)
 
@@ -148,7 +148,7 @@ def _source_log(facts: CheckpointFacts) -> Iterator[Finding]:
     if facts.planned is None or facts.source.log or facts.declared.shape.source not in _SOURCES_WITH_LOG:
         return
     if facts.stream and facts.end_of(facts.planned) is None:
-        # Declared since, or without data so far.
+        # The stream was added later, or it has had no data so far.
         return
     yield facts.error(
         "TIDE-CKPT-015",
@@ -161,7 +161,7 @@ def _source_log(facts: CheckpointFacts) -> Iterator[Finding]:
 
 
 def _old_gaps(facts: CheckpointFacts) -> Iterator[Finding]:
-    """Gaps among old batches, or empty files there: a purge that was cut short leaves the first."""
+    """Find gaps and empty files among old batches; an interrupted purge leaves gaps."""
     for name, log in (("offsets", facts.offsets), ("commits", facts.commits)):
         numbers = log.numbers
         gap = bool(numbers) and len(numbers) != numbers[-1] - numbers[0] + 1

@@ -1,4 +1,4 @@
-"""G6: does the source still have what the checkpoint goes on from?"""
+"""G6: check that the source still has the records that the checkpoint continues with."""
 
 from __future__ import annotations
 
@@ -12,7 +12,7 @@ from tidemill.ledger.entry import Positions
 
 
 def source(facts: CheckpointFacts) -> Iterator[Finding]:
-    """Offsets against what the broker, the table or the folder has."""
+    """Compare the offsets with the broker, the table or the folder."""
     for stream in facts.each_stream():
         yield from _of_stream(stream)
 
@@ -29,7 +29,7 @@ def _of_stream(facts: CheckpointFacts) -> Iterator[Finding]:
 
 
 def topic_ids(facts: CheckpointFacts) -> dict[str, str]:
-    """Ids that the topics had for the newest batch, as any table's ledger tells."""
+    """Return the topic ids of the newest batch, from the ledger of any table."""
     return {t: topic_id for found in facts.tables.values() for t, topic_id in found.topic_ids.items()}
 
 
@@ -139,7 +139,7 @@ def _table_problem(table: TableSourceFacts, newest: DeltaOffset) -> str | None:
         return "is gone"
     if newest.table_id != table.table_id:
         return "was dropped and made again: its versions began anew"
-    # After the last file of a version the offset names the next one, which need not be there yet.
+    # After the last file of a version, the offset names the next version, which may not exist yet.
     if newest.version > table.version + 1:
         return "is older than what was read of it: it was put back from a copy"
     return "no longer has the files that come next: VACUUM has removed them" if table.missing_files else None
@@ -155,7 +155,7 @@ def _files(facts: CheckpointFacts) -> Iterator[Finding]:
             "put the files back",
             runbook="source-files-gone",
         )
-    # Whoever reset it has agreed to go without those in the way.
+    # A reset is an approval to leave out the archived files whose place is taken.
     archived = facts.source.archived + (facts.source.in_the_way if facts.base is None else ())
     if archived:
         yield facts.error(
@@ -170,7 +170,7 @@ def _files(facts: CheckpointFacts) -> Iterator[Finding]:
 
 
 def _positions(document: Any) -> Positions:
-    """A Kafka offset document; empty for those of other sources."""
+    """Return the Kafka offset document; empty for those of other sources."""
     if not isinstance(document, dict):
         return {}
     return {topic: value for topic, value in document.items() if isinstance(value, dict)}
@@ -183,7 +183,7 @@ def _flat(positions: Positions) -> Iterator[tuple[str, str, int]]:
 
 
 def kind_of_offsets(document: Any) -> frozenset[str]:
-    """Kinds of source that write such an offset document; empty if it is none that we know."""
+    """Return the kinds of source that write such an offset document; empty if the document is unknown."""
     if not isinstance(document, Mapping):
         return frozenset({"rate", "socket"}) if isinstance(document, int) else frozenset()
     if parse_delta_offset(document) is not None:
@@ -191,7 +191,7 @@ def kind_of_offsets(document: Any) -> frozenset[str]:
     if file_log_id(document) is not None:
         return frozenset({"files"})
     if document and all(isinstance(value, Mapping) for value in document.values()):
-        # What continuous processing notes of the rate source, for each partition.
+        # Continuous processing writes these notes for the rate source, one for each partition.
         of_clock = all("runTimeMs" in value for value in document.values())
         return frozenset({"rate"} if of_clock else {"kafka", "eventhubs", "iothub"})
     return frozenset()

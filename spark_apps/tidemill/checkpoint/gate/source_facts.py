@@ -1,4 +1,4 @@
-"""What storage says of the source: its log in the checkpoint, the table or the files that it reads."""
+"""Gather the facts of the source from storage: its log in the checkpoint, and the table or files it reads."""
 
 from __future__ import annotations
 
@@ -34,27 +34,28 @@ from tidemill.storage.store import Store
 if TYPE_CHECKING:
     from deltalake import DeltaTable
 
-# Files of a batch to repeat, and of versions to read, whose being there is looked at: one request each on an
-# object store. What removes some of them (VACUUM, a clean-up) hardly spares just these.
+# Maximum number of files whose existence is checked, of the batch to repeat and of the versions to read. Each
+# check is one request to an object store. A sample is enough: VACUUM or a clean-up that removes files rarely
+# spares exactly these.
 LOOKED_AT = 50
 
-# Versions of a table to read, from the next one on, whose log file and data files are looked at.
+# Number of versions of a table, from the next one on, whose log file and data files are checked.
 VERSIONS_LOOKED_AT = 10
 
-# Requests at the same time, which hides the waits of an object store.
+# Concurrent requests, to hide an object store's latency.
 LOOKS_AT_ONCE = 8
 
-# Names that every client of a store takes for the same object; also no URI and no absolute path.
+# Names that every client of a store maps to the same object. URIs and absolute paths do not match.
 _PLAIN = re.compile(r"[A-Za-z0-9_.=-][A-Za-z0-9_.=/-]*")
 
 
 @dataclass(frozen=True)
 class ReadSince:
-    """What was read after a batch and must be read again.
+    """The records that were read after a batch and must be read again.
 
     Args:
-        reader: The checkpoint that tells it.
-        batch_id: The newest batch whose rows are taken back.
+        reader: The checkpoint that records what was read.
+        batch_id: The newest batch whose rows are undone.
     """
 
     reader: CheckpointReader
@@ -67,13 +68,14 @@ def gather_source(
     pipeline: Pipeline,
     read_since: ReadSince | None = None,
 ) -> CheckpointFacts:
-    """The facts with what storage says of the source, or of each of several.
+    """Return the facts with those of the source, or of each source if there are several streams.
 
     Args:
-        facts: What the checkpoint says.
+        facts: Facts of the checkpoint.
         reader: The checkpoint.
-        pipeline: What is to go on from it.
-        read_since: What must be read again: all of it is looked for, else a sample of what comes next.
+        pipeline: Pipeline that is to continue from the checkpoint.
+        read_since: Records that must be read again, all of which are checked. If None, a sample of the next
+            records is checked.
     """
     found = {
         stream.stream: _gather_stream(
@@ -87,18 +89,19 @@ def gather_source(
 def _gather_stream(
     facts: CheckpointFacts, reader: CheckpointReader, pipeline: Pipeline, read_since: ReadSince | None
 ) -> SourceFacts:
-    """The same for one stream: facts, pipeline and result are of no other one."""
+    """Gather the facts of one stream's source; `facts` and `pipeline` are narrowed to that stream."""
     # A source that is used twice has a folder for each use.
     folders = source_names(reader.path, reader.files)
     log = facts.stream in folders if facts.stream else bool(folders)
-    # Only a stream that no finished batch has read begins where the source's own log says.
+    # The source's own log decides the beginning only if no finished batch has read the stream.
     begins = not facts.has_begun and pipeline.spec.source.is_kafka
     initial = _begins_at(facts, reader) if begins else None
     missing = _missing_files(facts, reader)
     if read_since is not None:
         missing = _missing_since(facts, reader, read_since)
         if begins and initial is None and _end_since(facts, read_since) is not None:
-            # Added in another generation: it would begin as declared, perhaps after rows that are taken back.
+            # The stream was added in another generation. It would begin as declared, perhaps after rows that
+            # are undone.
             missing = (f"sources/{_folder(facts)}/0",)
     source = _with_archive(SourceFacts(log, initial, missing=missing), facts, pipeline)
     delta = pipeline.spec.source.delta
@@ -112,13 +115,13 @@ def _gather_stream(
 
 
 def _begins_at(facts: CheckpointFacts, reader: CheckpointReader) -> Any:
-    """Where the broker is first needed: what is older of a past, an archive has."""
+    """Return the first offset that is read from the broker; a warm start reads older ones elsewhere."""
     warm = read_warm_start(reader.store, reader.path)
     return reader.batches.initial_offset(_folder(facts)) if warm is None else warm.join
 
 
 def _with_archive(source: SourceFacts, facts: CheckpointFacts, pipeline: Pipeline) -> SourceFacts:
-    """The same with archived files of a stream that has read none: after a reset, they are in the folder."""
+    """Add the archived files of a stream that has read none; after a reset, they are back in the folder."""
     files = pipeline.spec.source.files
     if files is None or facts.has_begun or why_no_place(pipeline.layout, files.path):
         return source
@@ -130,15 +133,15 @@ def _with_archive(source: SourceFacts, facts: CheckpointFacts, pipeline: Pipelin
 
 
 def _folder(facts: CheckpointFacts) -> str:
-    """The stream's folder below `sources/`."""
+    """Return the name of the stream's folder below `sources/`."""
     return facts.stream or "0"
 
 
 def _missing_since(facts: CheckpointFacts, reader: CheckpointReader, since: ReadSince) -> tuple[str, ...]:
-    """Files whose rows are taken back and that are gone."""
+    """Return the missing files whose rows are undone."""
     until, last = file_log_id(_end_since(facts, since)), file_log_id(facts.end_of(facts.committed))
     if facts.stream and not facts.has_begun:
-        # It was added since: all that was read of it is read again.
+        # The stream was added since, so all its files are read again.
         last = -1
     if last is None or until is None:
         return ()
@@ -153,7 +156,7 @@ def _missing_since(facts: CheckpointFacts, reader: CheckpointReader, since: Read
 
 
 def _end_since(facts: CheckpointFacts, since: ReadSince) -> Any:
-    """How far the stream was read when the newest rows that are taken back were written."""
+    """Return the stream's end offset of the newest batch that is undone."""
     newest = since.reader.offsets(since.batch_id)
     ends = {} if newest is None else newest.ends
     return ends.get(facts.stream) if facts.stream else next(iter(ends.values()), None)
@@ -166,7 +169,7 @@ def _gone(store: Store, paths: Sequence[str]) -> tuple[str, ...]:
 
 
 def _missing_files(facts: CheckpointFacts, reader: CheckpointReader) -> tuple[str, ...]:
-    """What the batch to repeat cannot read: entries of the source's log, or files that they name."""
+    """Return what the batch to repeat cannot read: missing entries of the source's log, or missing files."""
     last = file_log_id(facts.end_of(facts.planned))
     if last is None:
         return ()
@@ -188,23 +191,23 @@ def _missing_files(facts: CheckpointFacts, reader: CheckpointReader) -> tuple[st
 
 
 def is_there(store: Store, uri: str) -> bool:
-    """Whether a file is there; True for places that only Spark can look at."""
+    """Return True if a file exists, or if only Spark could check it."""
     place = urlsplit(uri)
     path = unquote(place.path)
     if place.scheme in ("", "file"):
         return Path(path).exists()
     name = unquote(uri[len(store.root) + 1 :]) if uri.startswith(f"{store.root}/") else ""
-    # Other names mean different keys to different clients: to doubt them would refuse healthy batches.
+    # Clients map other names to different keys, so a check could refuse healthy batches.
     return _PLAIN.fullmatch(name) is None or store.identity(f"{store.root}/{name}") is not None
 
 
 @dataclass(frozen=True)
 class _Look:
-    """How a table is looked at.
+    """Options of a table check.
 
     Args:
-        changes: Whether the pipeline reads its change feed.
-        whole: Whether all is looked for that comes next, else a sample.
+        changes: True if the pipeline reads the table's change feed.
+        whole: True if all the next versions are checked, False for a sample.
     """
 
     changes: bool
@@ -217,7 +220,7 @@ def _table(store: Store, path: str, start: DeltaOffset | None, look: _Look) -> T
     try:
         table = open_table(path)
     except DeltaError:
-        # Its newest commits are missing or damaged.
+        # The newest commits of the table are missing or damaged.
         return TableSourceFacts(missing=(-1 if start is None else start.version,))
     if table is None:
         return TableSourceFacts()
@@ -249,13 +252,13 @@ def _has_version(table: DeltaTable, version: int) -> bool:
 
 
 def _added_files(commits: Iterable[bytes]) -> Iterator[str]:
-    """Data files that commits add, as the log writes them: relative and percent-encoded."""
+    """Yield the data files that commits add, as the log writes them: relative and percent-encoded."""
     for content in commits:
         yield from changed_paths(content, "add")
 
 
 def _changed_files(commits: Iterable[bytes]) -> Iterator[str]:
-    """Files that a change feed is read from: what a commit kept of its changes, else all that it touched."""
+    """Yield the files of a change feed: a commit's change files, or else all files that it touched."""
     for content in commits:
         kept = list(changed_paths(content, "cdc"))
         yield from kept or [*changed_paths(content, "add"), *changed_paths(content, "remove")]

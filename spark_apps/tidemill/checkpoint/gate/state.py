@@ -1,4 +1,4 @@
-"""G5: can the next batch load its state, and is it the state of this history?"""
+"""G5: check that the next batch can load its state, and that the state belongs to this history."""
 
 from __future__ import annotations
 
@@ -9,7 +9,7 @@ from tidemill.checkpoint.gate.facts import CheckpointFacts
 
 
 def state(facts: CheckpointFacts) -> Iterator[Finding]:
-    """State stores of the newest finished batch."""
+    """Find missing and foreign state of the newest finished batch."""
     found = facts.state
     if found.missing:
         yield facts.error(

@@ -1,4 +1,4 @@
-"""What a table's log says of one generation of one pipeline. Pure: commits in, facts out."""
+"""Derive the facts of one generation from a table's log. Pure: commits in, facts out."""
 
 from __future__ import annotations
 
@@ -13,25 +13,25 @@ from tidemill.ledger.proof import Side, why_unproven
 from tidemill.ledger.read import FIRST_PAGE, Commit
 from tidemill.ledger.standing import standing_commits
 
-# Newest batches whose offsets are compared between ledger and checkpoint. A driver that was fenced off can
-# have overwritten the one that was running and, at worst, the one before.
+# Number of newest batches whose offsets are compared between ledger and checkpoint. A fenced driver can have
+# overwritten the running batch and, at worst, the batch before it.
 COMPARED_BATCHES = 3
 
-# Offsets by partition, or from the oldest record on.
+# Offsets by partition, or "earliest" for the oldest record.
 Begins = Positions | Literal["earliest"]
 
 
 @dataclass(frozen=True)
 class Reader:
-    """Through whose eyes a log is read.
+    """The generation for which a log is read.
 
     Args:
-        generation: The generation that is to go on.
-        side: Whose batches lead to it.
+        generation: Generation that is to continue.
+        side: Generations whose batches lead to it.
         output: Name of the table in ledger entries.
-        began_at: Version of the table that a verb began the generation with; -1 without one.
-        begins: Where a first start would begin to append what backfills may have written; None where it
-            appends nothing, or nobody knows where.
+        began_at: Version of the table when a verb began the generation; -1 if no verb did.
+        begins: Offsets where a first start would append rows that backfills may have written; None if it
+            appends nothing, or if the offsets are unknown.
     """
 
     generation: str
@@ -43,11 +43,11 @@ class Reader:
 
 @dataclass(frozen=True)
 class OpenTable:
-    """What a table says beside its commits.
+    """The facts of a table that are not in its commits.
 
     Args:
-        table_id: Its id; None if there is no table.
-        transaction: Newest batch that Delta holds for written.
+        table_id: Id of the table; None if the table does not exist.
+        transaction: Newest batch that Delta counts as written.
     """
 
     table_id: str | None = None
@@ -55,11 +55,11 @@ class OpenTable:
 
 
 def table_facts(commits: Iterable[Commit], table: OpenTable, reader: Reader) -> TableFacts:
-    """Say which batches of the generation stand in the table.
+    """Find out which batches of the generation are in the table.
 
-    Reads as far back as the generation's newest entries; all of the log only if someone restored the table
-    by hand lately, or if there are none. Then the transaction version tells; after a RESTORE it says too
-    much and tells nothing.
+    The log is read back to the generation's newest entries. It is read completely only if a RESTORE by hand
+    is recent, or if the generation has no entries. Without entries, the transaction version gives the newest
+    batch, except after a RESTORE, when it is too high.
     """
     standing = list(_as_far_as_needed(standing_commits(commits), reader))
     entries = [commit.entry for commit in standing if commit.entry is not None]
@@ -83,7 +83,7 @@ def table_facts(commits: Iterable[Commit], table: OpenTable, reader: Reader) -> 
 
 
 def _backfilled_to(backfills: Sequence[LedgerEntry], begins: Begins | None) -> Positions | None:
-    """Where backfills ended, by partition; empty if nobody can say; None if a first start repeats nothing."""
+    """Return where backfills ended, by partition; empty if unknown; None if a first start repeats nothing."""
     if not backfills or begins is None:
         return None
     highest: Positions = {}
@@ -99,7 +99,7 @@ def _backfilled_to(backfills: Sequence[LedgerEntry], begins: Begins | None) -> P
 
 
 def _is_below(begins: Positions, highest: Positions) -> bool:
-    """Whether records of some partition would be read that a backfill has read; -2 stands for the oldest."""
+    """Return True if a first start would read records that a backfill has read; -2 is the oldest offset."""
     return any(
         -1 != begins.get(topic, {}).get(partition, offset) < offset
         for topic, partitions in highest.items()
@@ -108,9 +108,9 @@ def _is_below(begins: Positions, highest: Positions) -> bool:
 
 
 def as_of(found: TableFacts, finished: int | None) -> TableFacts:
-    """What a table said when a batch was finished, of one that a stream has gone on writing.
+    """Return the facts as of a finished batch, for a table that a stream continues to write.
 
-    Only where Delta and the ledger agree upon the newest batch: what contradicts itself stays as it is.
+    They change only if Delta and the ledger agree on the newest batch, so contradictions stay visible.
     """
     newest = found.last_batch
     if newest is None or found.transaction != newest or newest <= (-1 if finished is None else finished):
@@ -119,7 +119,7 @@ def as_of(found: TableFacts, finished: int | None) -> TableFacts:
 
 
 def _told_by(own: Sequence[LedgerEntry]) -> dict[str, Any]:
-    """What the newest entries of the generation say."""
+    """Return the facts from the newest entries of the generation."""
     newest = own[0]
     return {
         "last_batch": newest.batch_id,
@@ -136,9 +136,9 @@ def _told_by(own: Sequence[LedgerEntry]) -> dict[str, Any]:
 
 
 def _hole(commits: Iterable[Commit], newest: int | None, reader: Reader) -> str | None:
-    """What speaks against the newest batch although it stands.
+    """Return why older batches may be missing although the newest batch is in the table.
 
-    Below it only a driver that ran meanwhile can have hidden a RESTORE by hand.
+    A RESTORE by hand can be hidden below the newest batch only if a driver ran at the time.
     """
     if newest is None or not any(_is_by_hand(commit) for commit in islice(commits, FIRST_PAGE)):
         return None
@@ -146,7 +146,7 @@ def _hole(commits: Iterable[Commit], newest: int | None, reader: Reader) -> str 
 
 
 def _as_far_as_needed(standing: Iterable[Commit], reader: Reader) -> Iterator[Commit]:
-    """Up to the entries that are compared, or that with which the generation began."""
+    """Yield commits up to the last entry to compare, or up to the entry that began the generation."""
     found = 0
     for commit in standing:
         yield commit
@@ -157,7 +157,7 @@ def _as_far_as_needed(standing: Iterable[Commit], reader: Reader) -> Iterator[Co
 
 
 def _intruder(standing: Iterable[Commit], reader: Reader) -> str | None:
-    """Another generation that wrote after this one had, or after it was made."""
+    """Return another generation that wrote after this one had, or after this one was made."""
     for commit in standing:
         entry = commit.entry
         if entry is None or not _is_live(entry, reader):

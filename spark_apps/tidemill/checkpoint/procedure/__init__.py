@@ -1,1 +1,1 @@
-"""How a verb changes anything: plan, hold, journal, steps that may be repeated, trash, audit."""
+"""The parts of every change by a verb: plan, hold, journal, repeatable steps, trash and audit."""

@@ -1,4 +1,4 @@
-"""The audit: `<root>/audit/`, one entry per action: who, why, before, after. Entries are never changed."""
+"""The audit: `<root>/audit/`, one immutable entry per action, with who, why, before and after."""
 
 from __future__ import annotations
 
@@ -16,11 +16,11 @@ class AuditEntry(BaseModel):
     """One action.
 
     Args:
-        pipeline: Whose; empty for an action on the whole storage root.
-        request_id: Names it; the same request leaves one entry, however often it was continued.
-        at: When it began.
-        before: What was live before; None if there was nothing.
-        after: What is live now.
+        pipeline: Pipeline of the action; empty for an action on the whole storage root.
+        request_id: Id of the request, which has one entry even if it was continued several times.
+        at: Time when it began.
+        before: Live record before the action; None if there was none.
+        after: Live record after the action.
     """
 
     model_config = ConfigDict(frozen=True, extra="ignore")
@@ -39,7 +39,7 @@ class AuditEntry(BaseModel):
 
 
 def write_audit(store: Store, layout: Layout, entry: AuditEntry) -> bool:
-    """Leave an entry; False if this request left one before. Names sort by time."""
+    """Write an entry; return False if this request already has one. Names sort by time."""
     request_id = check_request_id(entry.request_id)
     pipeline = check_pipeline_name(entry.pipeline) if entry.pipeline else ""
     name = f"{entry.at:%Y%m%dT%H%M%S.%fZ}-{pipeline}-{request_id}.json"
@@ -49,7 +49,7 @@ def write_audit(store: Store, layout: Layout, entry: AuditEntry) -> bool:
 def read_audit(
     store: Store, layout: Layout, pipeline: str | None = None, limit: int | None = None
 ) -> list[AuditEntry]:
-    """The newest entries, or those of one pipeline, newest first; all without a limit."""
+    """Return the newest entries, of all pipelines or of one, newest first; without a limit, all of them."""
     names = sorted(store.list_names(layout.audit), reverse=True)
     wanted = [name for name in names if pipeline in (None, _pipeline_of(name))][:limit]
     documents = (store.read_json(f"{layout.audit}/{name}") for name in wanted)
@@ -57,5 +57,5 @@ def read_audit(
 
 
 def _pipeline_of(name: str) -> str:
-    """The part between moment and request: neither a moment nor a pipeline's name has a `-`."""
+    """Return the part between time and request; neither times nor pipeline names contain a `-`."""
     return name.partition("-")[2].partition("-")[0]

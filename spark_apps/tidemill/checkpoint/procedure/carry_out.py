@@ -1,7 +1,7 @@
-"""Procedures: a verb that changes something is a plan and numbered steps that may be repeated.
+"""Procedures: a verb that changes something is a plan and a sequence of repeatable steps.
 
-A verb first decides (a pure function makes the plan, which is printed), then `carry_out` acts. Killed
-anywhere and run again, a procedure comes to the same end:
+A verb first decides: a pure function makes the plan, which is printed. Then `carry_out` acts. A procedure
+that is killed anywhere and run again has the same result:
 
     request = Request("rewind", pipeline, request_id, by, why)
     plan = plan_of(store, layout, request, lambda: make_plan(facts))
@@ -42,11 +42,12 @@ class Step:
     """One step.
 
     Args:
-        name: Of the step.
-        act: Gets the notes of earlier steps and returns what later ones need. It may run again after it was
-            cut short or completed, to the same effect, also while another attempt is still inside it.
-        missing: Reads storage, and names the part of the effect that is not there; empty if all of it is. It
-            gets the notes of this step as well.
+        name: Name of the step.
+        act: Receives the notes of earlier steps and returns the notes that later steps need. It may run again
+            after an interruption or a completion, even while another attempt is still inside it, and must
+            have the same effect.
+        missing: Reads storage and names the missing part of the effect; empty if the effect is complete. It
+            also receives the notes of this step.
     """
 
     name: str
@@ -56,13 +57,13 @@ class Step:
 
 @dataclass(frozen=True)
 class Request:
-    """One request of a verb: what the journal, the hold and the audit are named for.
+    """One request of a verb. Its id names the journal, the hold and the audit entry.
 
     Args:
-        request_id: Names it; see `journal.derived_request_id`.
-        by: Who asks.
+        request_id: Id of the request; see `journal.derived_request_id`.
+        by: Operator who asks.
         why: A sentence.
-        command: What completes it after a crash, for the hold to show.
+        command: Command that completes it after a crash; the hold shows it.
     """
 
     verb: str
@@ -78,11 +79,11 @@ class Procedure:
     """A planned verb.
 
     Args:
-        plan: All that was decided, as plain data; the steps are made from it alone.
-        steps: In order; their names differ.
-        command: What completes it after a crash.
-        forbids_starts: False for a verb that touches nothing a driver needs: it takes no hold and fences
-            nobody off, so that it can run beside a live stream.
+        plan: All decisions, as plain data; the steps depend on nothing else.
+        steps: Steps in order, with distinct names.
+        command: Command that completes it after a crash.
+        forbids_starts: False for a verb that changes nothing a driver needs. It takes no hold and fences no
+            driver, so it can run while the stream runs.
     """
 
     verb: str
@@ -99,7 +100,7 @@ class Procedure:
 def procedure_of(
     request: Request, plan: Mapping[str, Any], steps: tuple[Step, ...], *, forbids_starts: bool = True
 ) -> Procedure:
-    """The procedure of a request."""
+    """Return the procedure of a request."""
     r = request
     return Procedure(r.verb, r.pipeline, r.request_id, r.by, r.why, plan, steps, r.command, forbids_starts)
 
@@ -107,7 +108,7 @@ def procedure_of(
 def plan_of(
     store: Store, layout: Layout, request: Request, make: Callable[[], Mapping[str, Any]]
 ) -> dict[str, Any]:
-    """The plan that the request began with, else a new one. Writes nothing."""
+    """Return the plan that the request began with, or else a new one. Write nothing."""
     begun = read_entry(store, layout, request.pipeline, request.request_id)
     return as_stored(make() if begun is None else begun.plan)
 
@@ -119,31 +120,31 @@ def carry_out(
     verify: Callable[[], None],
     step_done: Callable[[str], None] = lambda _: None,
 ) -> JournalEntry:
-    """Carry a procedure out, or complete one that was cut short. A request that has ended is left alone.
+    """Carry out a procedure, or complete an interrupted one. An ended request is left alone.
 
-    1. Hold: no driver starts from here on.
-    2. Journal: plan and steps. Of two requests that begin at once at most one goes on.
-    3. Epoch: a driver that still runs is fenced off, and so is another run of this request.
-    4. The steps that are not done yet, each noted in the journal once its effect was read back; and those
-       that are noted as done but whose effect is not there.
-    5. Verify: the gate. If it refuses, hold and journal stay.
-    6. Audit entry.
-    7. The journal is closed, unless the request was given up meanwhile; then the hold is released: one that
-       dies between is completed by a repetition.
+    1. Take the hold: from here on, no driver starts.
+    2. Create the journal with plan and steps. If two requests begin at once, at most one continues.
+    3. Claim an epoch, which fences a running driver and any other run of this request.
+    4. Run the steps that are not done, and record each in the journal after its effect was verified. Repeat
+       recorded steps whose effect is missing.
+    5. Verify with the gate. If it refuses, hold and journal stay.
+    6. Write the audit entry.
+    7. Close the journal, unless the request was abandoned in the meantime. Then release the hold. After a
+       crash between the two, a repetition completes the request.
 
     Args:
         store: Control files.
-        layout: Where they are.
-        procedure: What to do.
-        verify: Raises if the result must not be started from.
-        step_done: Called with the name of each thing done; tests crash there.
+        layout: Paths in the storage.
+        procedure: The procedure.
+        verify: Raises if no driver may start from the result.
+        step_done: Called with the name of each completed action; tests crash there.
 
     Raises:
         GateRefusedError: TIDE-CKPT-033, if another request is unfinished; nothing was changed.
-        UsageError: TIDE-CKPT-032, if the request id was used for something else, or was given up.
-        FencedError: TIDE-CKPT-039, if a driver or another run of this request has started meanwhile, or the
-            request was given up.
-        InternalError: TIDE-CKPT-109, if a step ended and its effect is not there.
+        UsageError: TIDE-CKPT-032, if the request id was used for something else, or was abandoned.
+        FencedError: TIDE-CKPT-039, if a driver or another run of this request has started, or the request was
+            abandoned.
+        InternalError: TIDE-CKPT-109, if a step ended and its effect is missing.
     """
     return _Run(store, layout, procedure, step_done).to_its_end(verify)
 
@@ -213,7 +214,7 @@ class _Run:
         return entry
 
     def _known(self) -> JournalEntry | None:
-        """The request's own entry, if it is this request's."""
+        """Return the entry with this request's id, and check that it is of this request."""
         procedure = self._procedure
         entry = read_entry(self._store, self._layout, procedure.pipeline, procedure.request_id)
         if entry is None:
@@ -246,8 +247,8 @@ class _Run:
         if not create_entry(self._store, self._layout, entry):
             return self._known() or entry
         try:
-            # Again, now that the other one would see this entry: two that begin at once may both give
-            # way, but never both go on.
+            # Check again, now that other requests can see this entry. If two requests begin at once, both may
+            # give way, but never do both continue.
             check_nothing_else_unfinished(self._store, self._layout, entry.pipeline, entry.request_id)
         except GateRefusedError:
             drop_entry(self._store, self._layout, entry)
@@ -266,7 +267,7 @@ class _Run:
         return noted
 
     def _do_again_if_undone(self, entry: JournalEntry, step: Step) -> None:
-        """Repeat a step that the journal has as done, although its effect is not there."""
+        """Repeat a step that the journal has as done although its effect is missing."""
         if step.missing(entry.notes):
             self._check_right()
             step.act(entry.notes)
@@ -294,7 +295,7 @@ class _Run:
         )
 
     def _check_right(self) -> None:
-        """Go on only as the newest of all that claimed an epoch, and as long as the hold stands."""
+        """Check that this attempt has the newest epoch and that its hold exists."""
         procedure = self._procedure
         if not procedure.forbids_starts:
             return

@@ -1,13 +1,13 @@
-"""The journal of a request: what a verb planned, how far it came, and how it ended.
+"""The journal of a request: the plan of a verb, its completed steps, and its end.
 
-    journal/<request id>/plan.json       made when it begins
-    journal/<request id>/step-03.json    the third step is done, and what the later ones need of it
+    journal/<request id>/plan.json       created at the beginning
+    journal/<request id>/step-03.json    the third step is done, with its notes for later steps
     journal/<request id>/end.json        verified, or abandoned
-    journal/<request id>/alive.json      the sign of life of the attempt at work
+    journal/<request id>/alive.json      heartbeat of the running attempt
 
-Each but the last is made by put-if-absent and never changed. So an attempt that stood still and wakes up can
-neither undo what another one has noted since, nor verify what was abandoned. An unfinished request is
-continued with its own plan, not a new one, because the world has changed since.
+All but the last are created with put-if-absent and never changed. So an attempt that stalled and resumes can
+neither undo the records of another attempt nor verify an abandoned request. An unfinished request continues
+with its own plan instead of a new one, because the storage has changed since.
 """
 
 from __future__ import annotations
@@ -23,7 +23,7 @@ from tidemill.checkpoint.procedure.request import check_request_id, request_stem
 from tidemill.names import Layout
 from tidemill.storage.store import Store
 
-# What a step tells the later ones, and a repeated attempt.
+# Values that a step records for later steps and for a repeated attempt.
 Notes = Mapping[str, Any]
 State = Literal["begun", "verified", "abandoned"]
 
@@ -34,12 +34,12 @@ class JournalEntry(BaseModel):
     """One request of a verb.
 
     Args:
-        plan: All that was decided; the steps need nothing else but the notes of earlier ones.
+        plan: All decisions; the steps need only the plan and the notes of earlier steps.
         steps: Names, in order.
         before: Record of the live generation when the request began.
-        command: What completes it.
-        done: How many steps are done.
-        notes: What they told.
+        command: Command that completes it.
+        done: Number of completed steps.
+        notes: Notes of the completed steps.
         state: `verified` and `abandoned` are final.
     """
 
@@ -62,12 +62,12 @@ class JournalEntry(BaseModel):
 
     @property
     def progress(self) -> str:
-        """How far it came, for a person."""
+        """Return the progress as readable text."""
         return f"{self.done} of {len(self.steps)} steps"
 
 
 def read_entry(store: Store, layout: Layout, pipeline: str, request_id: str) -> JournalEntry | None:
-    """One request; None if it never began."""
+    """Return one request; None if it never began."""
     folder = _folder(layout, pipeline, request_id)
     document = store.read_json(f"{folder}/{_PLAN}")
     if document is None:
@@ -80,13 +80,13 @@ def read_entry(store: Store, layout: Layout, pipeline: str, request_id: str) -> 
 
 
 def create_entry(store: Store, layout: Layout, entry: JournalEntry) -> bool:
-    """Begin a request; False if it has begun before."""
+    """Begin a request; return False if it has already begun."""
     path = f"{_folder(layout, entry.pipeline, entry.request_id)}/{_PLAN}"
     return store.create_json(path, entry.model_dump(mode="json", exclude={"done", "notes", "state"}))
 
 
 def note_step(store: Store, layout: Layout, entry: JournalEntry, notes: Notes) -> JournalEntry | None:
-    """Note the next step as done; None if someone else has."""
+    """Record the next step as done; return None if another attempt already has."""
     step = {"step": entry.steps[entry.done], "at": _now(), "notes": dict(notes)}
     path = f"{_folder(layout, entry.pipeline, entry.request_id)}/step-{entry.done + 1:02d}.json"
     if not store.create_json(path, step):
@@ -95,7 +95,7 @@ def note_step(store: Store, layout: Layout, entry: JournalEntry, notes: Notes) -
 
 
 def end_entry(store: Store, layout: Layout, entry: JournalEntry, state: State) -> JournalEntry:
-    """End a request, unless it has ended; returns it with the state that counts."""
+    """End a request unless it has ended; return it with its final state."""
     path = f"{_folder(layout, entry.pipeline, entry.request_id)}/{_END}"
     if store.create_json(path, {"state": state, "at": _now()}):
         return entry.model_copy(update={"state": state})
@@ -103,25 +103,25 @@ def end_entry(store: Store, layout: Layout, entry: JournalEntry, state: State) -
 
 
 def drop_entry(store: Store, layout: Layout, entry: JournalEntry) -> None:
-    """Forget a request that has done nothing."""
+    """Delete the journal of a request that has done nothing."""
     for file in store.list_files(_folder(layout, entry.pipeline, entry.request_id)):
         store.delete(file.path)
 
 
 def alive_path(layout: Layout, pipeline: str, request_id: str) -> str:
-    """Where the attempt at work shows that it lives."""
+    """Return the path of the heartbeat."""
     return f"{_folder(layout, pipeline, request_id)}/alive.json"
 
 
 def read_journal(store: Store, layout: Layout, pipeline: str) -> list[JournalEntry]:
-    """All requests, oldest first."""
+    """Return all requests, oldest first."""
     return _read(store, layout, pipeline, _requests(store, layout, pipeline))
 
 
 def unfinished_entries(store: Store, layout: Layout, pipeline: str) -> list[JournalEntry]:
-    """Requests that were begun and not brought to their end, oldest first.
+    """Return the unfinished requests, oldest first.
 
-    A verified request whose hold is still there died on its last step, and counts.
+    A verified request whose hold still exists died in its last step, and counts as unfinished.
     """
     held = {name.removesuffix(".json") for name in store.list_names(layout.holds(pipeline))}
     ended = _requests(store, layout, pipeline, _END)
@@ -130,28 +130,29 @@ def unfinished_entries(store: Store, layout: Layout, pipeline: str) -> list[Jour
 
 
 def ended_requests(store: Store, layout: Layout, pipeline: str) -> list[str]:
-    """Ids of the requests that have come to their end, oldest first."""
+    """Return the ids of the ended requests, oldest first."""
     return [e.request_id for e in read_journal(store, layout, pipeline) if e.state != "begun"]
 
 
 def derived_request_id(
     store: Store, layout: Layout, pipeline: str, verb: str, arguments: Mapping[str, Any]
 ) -> str:
-    """The id of a verb with these arguments: that of its unfinished request, else a new one.
+    """Return the id of the unfinished request of a verb with these arguments, or else a new id.
 
-    So a command that is repeated after a crash continues, and one that is repeated after its end begins anew.
-    The moment is part of a new one: tables keep the ids of requests, also where they are carried to.
+    So a command that is repeated after a crash continues its request, and a command that is repeated after
+    its end begins a new one. A new id includes the time, because tables keep the ids of requests, even when
+    they are copied elsewhere.
     """
     stem = request_stem(verb, arguments)
     waiting = [entry.request_id for entry in unfinished_entries(store, layout, pipeline)]
-    # A request that died before its journal has left a hold.
+    # A request that died before it had a journal has left a hold.
     held = [name.removesuffix(".json") for name in store.list_names(layout.holds(pipeline))]
     mine = (request_id for request_id in (*waiting, *held) if request_id.rpartition("-")[0] == stem)
     return next(mine, f"{stem}-{datetime.now(UTC):%Y%m%dt%H%M%S%f}")
 
 
 def as_stored(plan: Mapping[str, Any]) -> dict[str, Any]:
-    """A plan as the journal gives it back, so that first and repeated runs see the same."""
+    """Return the plan as the journal returns it, so that first and repeated runs see the same plan."""
     stored: dict[str, Any] = json.loads(json.dumps(plan, default=str))
     return stored
 

@@ -1,4 +1,7 @@
-"""What names one action of a verb: request ids, who and why. Nothing hostile becomes a path or a log line."""
+"""Validated names of an action: request id, operator and reason.
+
+Unsafe text reaches neither paths nor logs.
+"""
 
 from __future__ import annotations
 
@@ -10,15 +13,15 @@ from typing import Any
 
 from tidemill.errors import UsageError
 
-# A file name, a folder name and a part of a commit's metadata.
+# Valid as a file name, a folder name and a part of a commit's metadata.
 REQUEST_PATTERN = r"[a-z0-9][a-z0-9_-]{0,79}"
 
-# Longest name and reason, in characters: a line of a table and a sentence of an audit entry.
+# Maximum length of a name and a reason, in characters: a table row and a sentence of an audit entry.
 MAX_NAME = 100
 MAX_REASON = 500
 
-# Hex digits of a derived id that tell arguments apart: two of the few requests of one pipeline
-# collide once in 2**48.
+# Number of hex digits of a derived id that distinguish arguments. A pipeline has few requests, and two of
+# them collide with a probability of 1 in 2**48.
 DIGEST_DIGITS = 12
 
 
@@ -39,7 +42,7 @@ def check_request_id(request_id: str) -> str:
 
 
 def check_person(name: str) -> str:
-    """Return `name` if it can stand in an audit entry.
+    """Return `name` if it is valid in an audit entry.
 
     Raises:
         UsageError: TIDE-CKPT-031.
@@ -48,7 +51,7 @@ def check_person(name: str) -> str:
 
 
 def check_reason(reason: str) -> str:
-    """Return `reason` if it can stand in an audit entry.
+    """Return `reason` if it is valid in an audit entry.
 
     Raises:
         UsageError: TIDE-CKPT-031.
@@ -57,7 +60,7 @@ def check_reason(reason: str) -> str:
 
 
 def request_stem(verb: str, arguments: Mapping[str, Any]) -> str:
-    """What all requests of a verb with these arguments begin with, e.g. `rewind-3f5a90c1d2e4`."""
+    """Return the prefix of all requests of a verb with these arguments, such as `rewind-3f5a90c1d2e4`."""
     document = json.dumps(arguments, sort_keys=True, default=str)
     return f"{verb}-{hashlib.sha256(document.encode()).hexdigest()[:DIGEST_DIGITS]}"
 

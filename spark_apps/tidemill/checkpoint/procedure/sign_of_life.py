@@ -1,4 +1,4 @@
-"""Signs of life: which process is at work on a request, and when it was last heard of."""
+"""Heartbeats: the process that works on a request, and the time of its last report."""
 
 from __future__ import annotations
 
@@ -13,20 +13,21 @@ from pydantic import BaseModel, ConfigDict, Field
 
 from tidemill.storage.store import Store
 
-# Time between two signs: often enough for a person who waits, and one small write each for a store.
+# Time between two heartbeats: short enough for an operator who waits, and only one small write each.
 RENEWED_EVERY = timedelta(seconds=10)
 
-# Silence after which a verb counts as dead: several signs missed, so a slow store is no death.
+# Time without a heartbeat after which a verb counts as dead. It spans several heartbeats, so a slow store is
+# not mistaken for a dead process.
 DEAD_AFTER = timedelta(minutes=1)
 
 
 class SignOfLife(BaseModel):
-    """What an attempt at a request says of itself while it is at work.
+    """The heartbeat of an attempt at a request.
 
     Args:
         host: Machine or pod.
-        process: Its number there.
-        at: When it said so.
+        process: Process id.
+        at: Time of the heartbeat.
     """
 
     model_config = ConfigDict(frozen=True, extra="ignore")
@@ -37,11 +38,11 @@ class SignOfLife(BaseModel):
     at: datetime = Field(default_factory=lambda: datetime.now(UTC))
 
     def is_silent(self, now: datetime) -> bool:
-        """Whether it is dead or hangs, as far as anybody can tell."""
+        """Return True if the process is probably dead or hangs."""
         return now - self.at > DEAD_AFTER
 
     def told(self, now: datetime | None = None) -> str:
-        """Whether it lives, for a person."""
+        """Return readable text about the process."""
         now = now or datetime.now(UTC)
         word = "dead or hanging" if self.is_silent(now) else "at work"
         age = (now - self.at).total_seconds()
@@ -50,12 +51,12 @@ class SignOfLife(BaseModel):
 
 @contextmanager
 def shown_alive(store: Store, path: str) -> Iterator[None]:
-    """Show at `path` that this process is at work, until the end of the block."""
+    """Write heartbeats to `path` until the end of the block."""
     ended = threading.Event()
 
     def renew() -> None:
         while not ended.wait(RENEWED_EVERY.total_seconds()):
-            # A store that is unavailable for a moment is the next steps' to notice.
+            # If the store is unavailable for a moment, the next steps report it.
             with suppress(Exception):
                 _show(store, path)
 

@@ -1,4 +1,4 @@
-"""Trash: `trash/<request id>/…`, where verbs move things instead of deleting them."""
+"""Trash: `trash/<request id>/…`, where verbs move files instead of deleting them."""
 
 from __future__ import annotations
 
@@ -13,13 +13,13 @@ from tidemill.storage.store import Store
 
 @dataclass(frozen=True)
 class TrashedRequest:
-    """What one request moved away.
+    """The files that one request moved to the trash.
 
     Args:
-        request_id: Which.
-        newest: When its newest file was moved here.
-        files: How many.
-        size: In bytes.
+        request_id: Id of the request.
+        newest: Time when its newest file was moved.
+        files: Number of files.
+        size: Total size in bytes.
     """
 
     request_id: str
@@ -29,15 +29,15 @@ class TrashedRequest:
 
 
 def trash_folder(layout: Layout, pipeline: str, request_id: str) -> str:
-    """Folder of what one request moved away."""
+    """Return the trash folder of one request."""
     return f"{layout.trash(pipeline)}/{check_request_id(request_id)}"
 
 
 def move_to_trash(store: Store, layout: Layout, pipeline: str, request_id: str, path: str) -> int:
-    """Move a file, or a folder with all below it, away; returns how many files were moved.
+    """Move a file, or a folder with its content, to the trash; return the number of moved files.
 
-    The place below the trash is the place below the state folder, so that a person can move things back.
-    Repeated after a crash it moves what is left.
+    The path below the trash is the path below the state folder, so an operator can move files back. After a
+    crash, a repetition moves the remaining files.
 
     Raises:
         InternalError: TIDE-CKPT-038, if `path` is not below the pipeline's state folder.
@@ -50,7 +50,7 @@ def move_to_trash(store: Store, layout: Layout, pipeline: str, request_id: str, 
             facts={"pipeline": pipeline, "path": path},
         )
     target = trash_folder(layout, pipeline, request_id)
-    # A listing is of folders; a path may be a file.
+    # A listing covers folders, but the path may be a file.
     paths = [file.path for file in store.list_files(path)] or [path]
     for found in paths:
         store.move(found, f"{target}/{found.removeprefix(f'{state}/')}")
@@ -59,7 +59,7 @@ def move_to_trash(store: Store, layout: Layout, pipeline: str, request_id: str, 
 
 
 def read_trash(store: Store, layout: Layout, pipeline: str) -> list[TrashedRequest]:
-    """What lies in the trash, by request."""
+    """Return the content of the trash, by request."""
     folder = layout.trash(pipeline)
     found: dict[str, TrashedRequest] = {}
     for file in store.list_files(folder):

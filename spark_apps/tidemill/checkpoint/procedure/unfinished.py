@@ -1,4 +1,4 @@
-"""The request of a pipeline that was begun and has not come to its end: every other verb waits for it."""
+"""The unfinished request of a pipeline, for which every other verb waits."""
 
 from __future__ import annotations
 
@@ -9,16 +9,16 @@ from tidemill.storage.store import Store
 
 
 def unfinished(store: Store, layout: Layout, pipeline: str) -> JournalEntry | None:
-    """The request that was begun and not brought to its end; None if there is none."""
+    """Return the unfinished request; None if there is none."""
     entries = unfinished_entries(store, layout, pipeline)
     return entries[0] if entries else None
 
 
 def check_nothing_else_unfinished(store: Store, layout: Layout, pipeline: str, request_id: str) -> None:
-    """Let a request go on if no other one of its pipeline waits for its end.
+    """Raise an error if another request of the pipeline is unfinished.
 
     Raises:
-        GateRefusedError: TIDE-CKPT-033, naming the other and the command that completes it.
+        GateRefusedError: TIDE-CKPT-033, naming the other request and the command that completes it.
     """
     for entry in unfinished_entries(store, layout, pipeline):
         if entry.request_id != request_id:

@@ -1,1 +1,1 @@
-"""What the files of a Spark checkpoint say: batch logs, source logs, state; `inspect` explains them."""
+"""Read the files of a Spark checkpoint: batch logs, source logs and state. `inspect` explains them."""

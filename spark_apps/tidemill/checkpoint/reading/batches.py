@@ -1,4 +1,4 @@
-"""What a Spark checkpoint says of its batches: planned in `offsets/`, finished in `commits/`."""
+"""The batches of a Spark checkpoint: planned in `offsets/`, finished in `commits/`."""
 
 from __future__ import annotations
 
@@ -24,13 +24,13 @@ Parsed = TypeVar("Parsed")
 
 @dataclass(frozen=True)
 class PlannedBatch:
-    """One file of `offsets/`, as the ledger tells it.
+    """The part of a file of `offsets/` that the ledger needs.
 
     Args:
-        batch_id: Its number.
+        batch_id: Number of the batch.
         watermark: Event-time watermark that the batch runs with; None before the first event.
-        ends: End offset document of each source, by its key in the file: a place in the plan, or a name. None
-            for a source without data.
+        ends: End offset document of each source, by its key in the file: an index in the plan, or a name.
+            None for a source without data.
     """
 
     batch_id: int
@@ -41,7 +41,7 @@ class PlannedBatch:
 class CheckpointBatches:
     """Reads the batch logs of one checkpoint directory.
 
-    A file that is not there is None; one that is torn raises GateRefusedError TIDE-CKPT-007.
+    A missing file is None; a torn file raises GateRefusedError TIDE-CKPT-007.
     """
 
     def __init__(self, store: Store, path: str) -> None:
@@ -49,40 +49,40 @@ class CheckpointBatches:
         self.path = path
 
     def query_id(self) -> str | None:
-        """Id of the Spark query that the checkpoint belongs to; None before its first start."""
+        """Return the id of the Spark query of the checkpoint; None before its first start."""
         return self._parsed("metadata", parse_metadata)
 
     def offset_ids(self) -> list[int]:
-        """Numbers of all batches in `offsets/`, rising."""
+        """Return the numbers of all batches in `offsets/`, in ascending order."""
         return self._ids("offsets")
 
     def commit_ids(self) -> list[int]:
-        """Numbers of all batches in `commits/`, rising."""
+        """Return the numbers of all batches in `commits/`, in ascending order."""
         return self._ids("commits")
 
     def last_planned(self) -> int | None:
-        """Number of the newest batch in `offsets/`."""
+        """Return the number of the newest batch in `offsets/`."""
         return max(self.offset_ids(), default=None)
 
     def last_committed(self) -> int | None:
-        """Number of the newest batch in `commits/`."""
+        """Return the number of the newest batch in `commits/`."""
         return max(self.commit_ids(), default=None)
 
     def offsets(self, batch_id: int) -> OffsetsFile | None:
-        """All that `offsets/<batch_id>` says; None if it is not there."""
+        """Return the parsed file `offsets/<batch_id>`; None if it is missing."""
         return self._parsed(f"offsets/{batch_id}", lambda content: parse_offsets(batch_id, content))
 
     def commits(self, batch_id: int) -> CommitsFile | None:
-        """All that `commits/<batch_id>` says; None if it is not there."""
+        """Return the parsed file `commits/<batch_id>`; None if it is missing."""
         return self._parsed(f"commits/{batch_id}", lambda content: parse_commits(batch_id, content))
 
     def planned(self, batch_id: int) -> PlannedBatch | None:
-        """What the ledger needs of `offsets/<batch_id>`; None if it is not there."""
+        """Return the part of `offsets/<batch_id>` that the ledger needs; None if the file is missing."""
         found = self.offsets(batch_id)
         return None if found is None else PlannedBatch(batch_id, found.watermark, found.ends)
 
     def initial_offset(self, source: str = "0") -> Any:
-        """Where a source, by place or name, began at the checkpoint's birth; None if it kept no such file."""
+        """Return where a source, by index or name, began; None if the source does not store it."""
         content = self._store.read(f"{self.path}/sources/{source}/0")
         if content is None:
             return None
@@ -93,9 +93,10 @@ class CheckpointBatches:
             return None
 
     def ranges_of(self, batch: PlannedBatch) -> dict[str, tuple[Any, Any]]:
-        """Start and end offset document of each source of a batch, by its key in the file.
+        """Return the start and end offset document of each source of a batch, by its key in the file.
 
-        A source of which the batch before had no data yet starts where it began at the checkpoint's birth.
+        If a source had no data in the batch before, its start is where it began when the checkpoint was
+        created.
         """
         before = self.planned(batch.batch_id - 1) if batch.batch_id > 0 else None
         starts = {} if before is None else before.ends

@@ -1,15 +1,17 @@
 """The small files of a Spark checkpoint: `metadata`, `offsets/N`, `commits/N`.
 
-Formats (Spark 4.2, OffsetSeqLog and CommitLog): a version line `v1`, `v2`…; in `offsets/N` then one JSON
-line of batch metadata and one line per source; in `commits/N` one JSON line. Continuous processing, which has
-no batches, leaves the line of batch metadata empty. In `v1` offsets a source is
-known by its place, here "0", "1", …, and `-` stands for a source without data; in `v2` the line begins with
-the source's name and a colon. The version of `commits/N` is that of the state format: `v1` without unique
-ids of state files, `v2` with them; `v3` names sinks, too.
+Formats (Spark 4.2, OffsetSeqLog and CommitLog): the first line is a version, `v1`, `v2` and so on.
+`offsets/N` then has one JSON line of batch metadata and one line per source. `commits/N` has one JSON line.
+Continuous processing has no batches and leaves the metadata line empty.
 
-A file that was cut is refused wherever it was cut, but for what its content cannot show: offsets cut exactly
-between two sources, or within an offset that is a bare number. Whoever knows how many sources there are says
-so. (`v2` has a place for a list of sources, `sourceMetadataInfo`; Spark 4.2.0 leaves it empty.)
+In `v1` offsets, a source is identified by its index, here "0", "1" and so on, and `-` marks a source without
+data. In `v2`, the line begins with the source's name and a colon. The version of `commits/N` is the version
+of the state format: `v1` without unique ids of state files, `v2` with them, and `v3` also with names of
+sinks.
+
+A truncated file is refused, with two exceptions that its content cannot reveal: offsets that were cut exactly
+between two sources, or inside an offset that is a bare number. A caller that knows the number of sources
+passes it. (`v2` has a field for a list of sources, `sourceMetadataInfo`, but Spark 4.2.0 leaves it empty.)
 """
 
 from __future__ import annotations
@@ -23,21 +25,21 @@ from typing import Any
 
 
 class TornFileError(ValueError):
-    """The content is not what Spark writes: cut off, empty, or of an unknown version."""
+    """The content is not what Spark writes: truncated, empty, or of an unknown version."""
 
 
 @dataclass(frozen=True)
 class OffsetsFile:
-    """One planned batch, or a note of continuous processing how far it has read.
+    """One planned batch, or a note of continuous processing about its read position.
 
     Args:
-        batch_id: Its number.
-        version: Of the format.
+        batch_id: Number of the batch.
+        version: Version of the format.
         ends: End offset document of each source; None for a source without data.
         watermark: Event-time watermark that the batch runs with; None before the first event.
-        planned_at: When Spark planned it.
-        conf: Settings that Spark pinned at the query's birth.
-        is_note: Whether continuous processing wrote it: it tells what was read, and plans nothing.
+        planned_at: Time when Spark planned it.
+        conf: Settings that Spark pinned when the query was created.
+        is_note: True if continuous processing wrote it. Then it records what was read and plans nothing.
     """
 
     batch_id: int
@@ -50,7 +52,7 @@ class OffsetsFile:
 
     @property
     def is_named(self) -> bool:
-        """Whether its sources are known by names."""
+        """Return True if its sources are identified by name."""
         return self.version == _NAMED_SOURCES
 
 
@@ -59,11 +61,11 @@ class CommitsFile:
     """One finished batch.
 
     Args:
-        batch_id: Its number.
-        version: Of the format.
+        batch_id: Number of the batch.
+        version: Version of the format.
         next_watermark: Watermark of the next batch; None before the first event.
-        state_ids: By operator: for each partition the unique ids of its stores, as in the state files' names.
-            Empty with state format 1 and without state.
+        state_ids: By operator: for each partition the unique ids of its stores, as in the names of the state
+            files. Empty with state format 1 and without state.
     """
 
     batch_id: int
@@ -73,10 +75,10 @@ class CommitsFile:
 
 
 def parse_metadata(content: bytes) -> str:
-    """Query id in `metadata`.
+    """Return the query id in `metadata`.
 
     Raises:
-        TornFileError: If it holds none.
+        TornFileError: If there is none.
     """
     try:
         return str(json.loads(content)["id"])
@@ -85,12 +87,12 @@ def parse_metadata(content: bytes) -> str:
 
 
 def parse_offsets(batch_id: int, content: bytes, sources: int | None = None) -> OffsetsFile:
-    """One file of `offsets/`.
+    """Parse one file of `offsets/`.
 
     Args:
-        batch_id: Its name.
-        content: All of it.
-        sources: How many sources the query has, if that is known.
+        batch_id: Name of the file.
+        content: Whole content.
+        sources: Number of the query's sources, if known.
 
     Raises:
         TornFileError: If it is not what Spark writes.
@@ -113,7 +115,7 @@ def parse_offsets(batch_id: int, content: bytes, sources: int | None = None) -> 
 
 
 def parse_commits(batch_id: int, content: bytes) -> CommitsFile:
-    """One file of `commits/`.
+    """Parse one file of `commits/`.
 
     Raises:
         TornFileError: If it is not what Spark writes.
@@ -125,21 +127,21 @@ def parse_commits(batch_id: int, content: bytes) -> CommitsFile:
     return CommitsFile(batch_id, version, _moment(metadata, "nextBatchWatermarkMs"), _state_ids(metadata))
 
 
-# Spark refuses versions that it does not know; so do we.
+# Spark refuses versions that it does not know, and so does Tidemill.
 _OFFSETS_VERSIONS = (1, 2)
 _COMMITS_VERSIONS = (1, 2, 3)
 _NAMED_SOURCES = 2
 
-# First line of such a file.
+# First line of a file with named sources.
 NAMED_HEAD = f"v{_NAMED_SOURCES}"
 
-# Latest moment that a datetime can hold, in milliseconds. A watermark beyond it comes of a broken event,
-# not of a broken file.
+# Maximum timestamp of a datetime, in milliseconds. A later watermark comes from a broken event, not from a
+# broken file.
 _LATEST_MILLISECONDS = int(datetime(9999, 12, 31, tzinfo=UTC).timestamp() * 1000)
 
 
 def _versioned(content: bytes, known: tuple[int, ...]) -> tuple[int, list[str]]:
-    """Version, and the lines after it: at least one."""
+    """Return the version and the lines after it, at least one."""
     try:
         first, *lines = content.decode().split("\n")
     except UnicodeDecodeError as error:

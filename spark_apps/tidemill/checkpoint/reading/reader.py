@@ -1,4 +1,4 @@
-"""One look at a checkpoint: one listing, and each small file read at most once."""
+"""Read a checkpoint at one moment: one listing, and each small file at most once."""
 
 from __future__ import annotations
 
@@ -18,9 +18,9 @@ _OPERATOR_FILE = re.compile(r"state/(\d+)/_metadata/(metadata|v2/(\d+))")
 
 
 class CheckpointReader:
-    """What a checkpoint holds at one moment. Reads; never writes.
+    """The content of a checkpoint at one moment. Reads only.
 
-    A live stream goes on meanwhile: a file of the listing may be purged before it is read, and is None then.
+    While the stream runs, Spark may purge a listed file before it is read; the file is None then.
 
     Args:
         store: The storage.
@@ -36,18 +36,18 @@ class CheckpointReader:
 
     @cached_property
     def files(self) -> list[StoredFile]:
-        """All files, sorted by path."""
+        """Return all files, sorted by path."""
         return self.store.list_files(self.path)
 
     @cached_property
     def names(self) -> dict[str, StoredFile]:
-        """All files by their path below the checkpoint."""
+        """Return all files by their path below the checkpoint."""
         start = len(self.path) + 1
         return {file.path[start:]: file for file in self.files}
 
     @cached_property
     def query_id(self) -> str | None:
-        """Id of the Spark query; None before its first start.
+        """Return the id of the Spark query; None before its first start.
 
         Raises:
             GateRefusedError: TIDE-CKPT-007, if `metadata` is torn.
@@ -56,22 +56,22 @@ class CheckpointReader:
 
     @cached_property
     def offset_ids(self) -> list[int]:
-        """Numbers of all planned batches, rising."""
+        """Return the numbers of all planned batches, in ascending order."""
         return self._ids("offsets")
 
     @cached_property
     def commit_ids(self) -> list[int]:
-        """Numbers of all committed batches, rising."""
+        """Return the numbers of all committed batches, in ascending order."""
         return self._ids("commits")
 
     @cached_property
     def state(self) -> StateInventory:
-        """All state files, and the operators they belong to."""
+        """Return all state files, and the operators they belong to."""
         return read_inventory(self.path, self.files, self.operators)
 
     @cached_property
     def operators(self) -> list[Operator]:
-        """Stateful operators; one whose description is missing or torn is left out."""
+        """Return the stateful operators; one with a missing or torn description is left out."""
         newest: dict[str, tuple[int, str]] = {}
         for name in self.names:
             if (match := _OPERATOR_FILE.fullmatch(name)) is not None:
@@ -81,24 +81,24 @@ class CheckpointReader:
         return sorted((operator for operator in found if operator), key=lambda operator: operator.number)
 
     def state_tables(self, operator: Operator) -> dict[str, list[StateTable]]:
-        """What each store of an operator holds; a store without a readable schema is left out."""
+        """Return the tables of each store of an operator; a store without a readable schema is left out."""
         found = {
             store: self._tables(self._schema_file(operator.number, store), store) for store in operator.stores
         }
         return {store: tables for store, tables in found.items() if tables is not None}
 
     def state_problems(self, version: int) -> list[Missing]:
-        """Why the state cannot be loaded at a version, empty if nothing speaks against it.
+        """Return why the state cannot be loaded at a version; empty if no problem is found.
 
         Batch N starts from version N.
 
         Raises:
-            GateRefusedError: TIDE-CKPT-007, if a file of `commits/` that tells which state is torn.
+            GateRefusedError: TIDE-CKPT-007, if the file of `commits/` with the state ids is torn.
         """
         return state_problems(self.store, self.state, version, self.commits)
 
     def _offsets(self, batch_id: int) -> OffsetsFile | None:
-        """All that `offsets/<batch_id>` says.
+        """Return the parsed file `offsets/<batch_id>`.
 
         Raises:
             GateRefusedError: TIDE-CKPT-007, if it is torn.
@@ -114,9 +114,9 @@ class CheckpointReader:
         return sorted(int(name) for name in names if name.isdecimal())
 
     def _schema_file(self, operator: int, store: str) -> str | None:
-        """Where a store's schema stands: with its first partition, or in a folder for named states."""
+        """Return the path of a store's schema: in its first partition, or in a folder for named states."""
         folder = f"state/{operator}/_stateSchema/{store}/"
-        # `<batch>_<unique id>`: each batch that changed it has written one.
+        # `<batch>_<unique id>`: each batch that changes the schema writes a new file.
         written = [name for name in self.names if _NAMED_SCHEMA.fullmatch(name.removeprefix(folder))]
         if written:
             return max(written, key=lambda name: int(name.removeprefix(folder).partition("_")[0]))

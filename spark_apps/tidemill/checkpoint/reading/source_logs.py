@@ -1,11 +1,12 @@
-"""What sources keep in `sources/<source>/`, and what their offset documents say.
+"""The files of sources in `sources/<source>/`, and their offset documents.
 
-- Kafka: `0`, where each partition began at the query's birth.
-- Files: `<log>` and `<log>.compact`, the files of each micro-batch; a compact one holds all before it, too.
-- Delta: its offsets name the table's id and a version. With schema tracking the schemas that the table had
-  are in `<schemaTrackingLocation>/_schema_log_<table id>…/<n>`, somewhere below the checkpoint.
+- Kafka: `0` stores where each partition began when the query was created.
+- Files: `<log>` and `<log>.compact` list the files of each micro-batch; a compact file has all entries up to
+  its number.
+- Delta: its offsets name the table's id and a version. With schema tracking, the table's schemas are in
+  `<schemaTrackingLocation>/_schema_log_<table id>…/<n>`, somewhere below the checkpoint.
 
-Format (Spark 4.2, HDFSMetadataLog): a version line, then one JSON document per line; Kafka's file begins with
+Format (Spark 4.2, HDFSMetadataLog): a version line, then one JSON document per line. Kafka's file begins with
 a NUL byte.
 """
 
@@ -31,8 +32,8 @@ class ReadFile:
 
     Args:
         path: URI of the file.
-        modified: Its time when the source saw it.
-        log_id: Number of the entry that a batch's offset document names as `logOffset`.
+        modified: Its modification time when the source saw it.
+        log_id: Number of the log entry, which a batch's offset document names as `logOffset`.
     """
 
     path: str
@@ -42,13 +43,13 @@ class ReadFile:
 
 @dataclass(frozen=True)
 class DeltaOffset:
-    """How far a Delta source has read.
+    """The read position of a Delta source.
 
     Args:
-        table_id: Id of the table; a table that was dropped and made again has another.
+        table_id: Id of the table; a recreated table has another id.
         version: Version that is being read, or the next one.
         index: Last file of the version that was read; below 0 if none.
-        is_snapshot: Whether the files are the table's first snapshot instead of the version's changes.
+        is_snapshot: True if the files are the table's first snapshot instead of the version's changes.
     """
 
     table_id: str
@@ -63,8 +64,8 @@ class TrackedSchema:
 
     Args:
         table_id: Id of the table.
-        number: Of the entry; the newest one is what the source reads with.
-        version: Version of the table from which on the schema holds.
+        number: Number of the entry; the source reads with the newest one.
+        version: First version of the table with this schema.
         columns: Names of the columns.
     """
 
@@ -75,7 +76,7 @@ class TrackedSchema:
 
 
 def parse_log(content: bytes) -> list[Any]:
-    """The JSON documents of one file below `sources/`.
+    """Return the JSON documents of one file below `sources/`.
 
     Raises:
         TornFileError: If it is not what Spark writes.
@@ -90,7 +91,7 @@ def parse_log(content: bytes) -> list[Any]:
 
 
 def parse_delta_offset(document: Any) -> DeltaOffset | None:
-    """An end offset of a Delta source; None if it is another source's."""
+    """Return the end offset of a Delta source; None for another source."""
     if not isinstance(document, Mapping) or "reservoirId" not in document:
         return None
     return DeltaOffset(
@@ -102,14 +103,14 @@ def parse_delta_offset(document: Any) -> DeltaOffset | None:
 
 
 def file_log_id(document: Any) -> int | None:
-    """Entry of a files source's log that an end offset names; None if it is another source's."""
+    """Return the log entry that a files source's end offset names; None for another source."""
     if not isinstance(document, Mapping) or set(document) != {"logOffset"}:
         return None
     return int(document["logOffset"])
 
 
 def read_file_log(store: Store, path: str, files: Iterable[StoredFile], source: str = "0") -> list[ReadFile]:
-    """All files that a files source has read, oldest first.
+    """Return all files that a files source has read, oldest first.
 
     Args:
         store: The storage.
@@ -130,14 +131,14 @@ def read_file_log(store: Store, path: str, files: Iterable[StoredFile], source: 
 
 
 def gaps_in_file_log(path: str, files: Iterable[StoredFile], source: str = "0") -> list[int]:
-    """Entries that should be there and are not: Spark needs all since the newest compact one."""
+    """Return the missing log entries; Spark needs all entries since the newest compact one."""
     numbered = _entries(f"{path}/sources/{source}/", files)
     compact = max((number for number, name in numbered.items() if name.endswith(_COMPACT)), default=0)
     return sorted(set(range(compact, max(numbered, default=-1) + 1)) - set(numbered))
 
 
 def read_schema_log(store: Store, path: str, files: Iterable[StoredFile]) -> list[TrackedSchema]:
-    """All schemas that Delta sources have tracked, by table and number.
+    """Return all schemas that Delta sources have tracked, by table and number.
 
     Raises:
         TornFileError: If a file of the log is torn; the message names it.
@@ -158,14 +159,14 @@ def _tracked(store: Store, path: str, table_id: str, number: int) -> TrackedSche
 
 
 def source_names(path: str, files: Iterable[StoredFile]) -> list[str]:
-    """Folders below `sources/`: places in the plan, or names."""
+    """Return the folders below `sources/`: indexes in the plan, or names."""
     prefix = f"{path}/sources/"
     below = (file.path[len(prefix) :] for file in files if file.path.startswith(prefix))
     return sorted({name.partition("/")[0] for name in below})
 
 
 def _entries(folder: str, files: Iterable[StoredFile]) -> dict[int, str]:
-    """Paths of the log's files by number; a compact one stands for the plain one."""
+    """Return the paths of the log's files by number; a compact file replaces the plain one."""
     entries: dict[int, str] = {}
     for file in files:
         name = file.path[len(folder) :] if file.path.startswith(folder) else ""

@@ -1,15 +1,15 @@
-"""Whether the state files that Spark would read are whole, as far as that is cheap and sure.
+"""Check cheaply and without false alarms that the state files Spark would read are whole.
 
-- Spark 4.2 writes a checksum file beside every changelog, delta, snapshot and zip
-  (`spark.sql.streaming.checkpoint.fileChecksum.enabled`). It holds the size, so a file that was cut is
-  found by reading some 150 bytes.
-- Without one, as in state format 1, a file that Spark compressed with LZ4, its default, must end with an end
-  mark; this reads the whole file.
-- A RocksDB snapshot's zip lists its data files with their sizes; its directory stands at its end.
-- In state format 2 the newest changelog names the snapshot that Spark will look for.
-- An empty file needs no reading.
+- Spark 4.2 writes a checksum file next to every changelog, delta, snapshot and zip
+  (`spark.sql.streaming.checkpoint.fileChecksum.enabled`). It has the size of the file, so a read of about 150
+  bytes finds a truncated file.
+- Without a checksum file, as in state format 1, a file that was compressed with LZ4 (Spark's default) must
+  end with an end mark. This check reads the whole file.
+- The zip of a RocksDB snapshot lists its data files with their sizes; the directory is at its end.
+- In state format 2, the newest changelog names the snapshot that Spark will look for.
+- An empty file need not be read.
 
-Bytes that changed without a change of size are not found: Spark finds them when it reads, and fails.
+Changed bytes without a change of size are not found here: Spark finds them when it reads, and fails.
 """
 
 from __future__ import annotations
@@ -26,24 +26,26 @@ from tidemill.checkpoint.reading.state_inventory import Chain, CommitsOf, Missin
 from tidemill.checkpoint.reading.state_lineage import lineage_start
 from tidemill.storage.store import Store
 
-# Each block of LZ4BlockOutputStream begins with the magic word, one byte for method and level, then length
-# in the file, length of the content and checksum, of 4 bytes each; all are 0 in the last one.
+# Each block of LZ4BlockOutputStream begins with the magic word and one byte for method and level. Then follow
+# the length in the file, the length of the content and the checksum, 4 bytes each; all are 0 in the last
+# block.
 _LZ4_MAGIC = b"LZ4Block"
 _LZ4_LENGTHS_BYTES = 12
 _LZ4_HEADER_BYTES = len(_LZ4_MAGIC) + 1 + _LZ4_LENGTHS_BYTES
 
-# State stores looked at at the same time: enough to hide the waits of an object store.
+# State stores checked concurrently, enough to hide an object store's latency.
 STORES_AT_ONCE = 8
 
-# Longest changelog that is read for its lineage, in bytes: a batch that changed some 10,000 keys of a
-# partition. A longer one costs more than the early word is worth; Spark finds the loss when it starts.
+# Maximum size, in bytes, of a changelog that is read for its lineage: a batch that changed about 10,000 keys
+# of a partition. Reading a longer one costs more than an early report is worth, because Spark finds the loss
+# at its start.
 LONGEST_LINEAGE_READ = 2**20
 
 
 def state_problems(
     store: Store, inventory: StateInventory, version: int, commits: CommitsOf
 ) -> list[Missing]:
-    """Why a version of the state cannot be loaded; empty if nothing speaks against it.
+    """Return why a version of the state cannot be loaded; empty if no problem is found.
 
     Reads one small file for each state file that Spark would read, and each snapshot's zip.
     """
@@ -61,10 +63,10 @@ def state_problems(
 
 
 def snapshot_data(content: bytes) -> Mapping[str, int]:
-    """Data files of a RocksDB snapshot: name in `SSTs/` or `logs/`, and size in bytes.
+    """Return the data files of a RocksDB snapshot: name in `SSTs/` or `logs/`, and size in bytes.
 
     Args:
-        content: Of `<version>.zip`.
+        content: Content of `<version>.zip`.
 
     Raises:
         ValueError: If the zip is damaged.
@@ -96,13 +98,13 @@ def _damages_of_sizes(store: Store, chain: Chain) -> Iterator[str]:
 
 
 def _ends_as_lz4(content: bytes) -> bool:
-    """Whether the last block is the empty one that LZ4BlockOutputStream writes at its end."""
+    """Return True if the last block is the empty one that LZ4BlockOutputStream writes at its end."""
     last = content[-_LZ4_HEADER_BYTES:]
     return last.startswith(_LZ4_MAGIC) and not any(last[-_LZ4_LENGTHS_BYTES:])
 
 
 def _size_of_checksum(store: Store, held: VersionFile) -> int | None:
-    """Size that Spark wrote down; None if it did not, or if that file is damaged itself."""
+    """Return the size in the checksum file; None if that file is missing or damaged."""
     content = None if held.checksum is None else store.read(held.checksum.path)
     try:
         return None if content is None else int(json.loads(content)["mainFileSize"])
@@ -136,7 +138,7 @@ def _damages_of_lineage(store: Store, chain: Chain) -> Iterator[str]:
         return
     start = lineage_start(store.read(newest.file.path) or b"")
     begins = chain.snapshot.version if chain.snapshot else 0
-    # Version 1 follows from nothing, so a lineage that begins there needs no snapshot.
+    # Version 1 has no predecessor, so a lineage that begins with it needs no snapshot.
     if start is not None and start > 1 and begins < start:
         yield f"{start}_….zip is missing, with which the changes up to {_name(newest)} begin"
 

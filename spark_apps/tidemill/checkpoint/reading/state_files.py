@@ -1,11 +1,11 @@
-"""The files of a checkpoint's state: stores, versions and operators, told from names and descriptions.
+"""The state files of a checkpoint: stores, versions and operators, from file names and descriptions.
 
-Layout (Spark 4.2, RocksDB and HDFS-backed providers), below `state/<operator>/<partition>/[<store>/]`, where
-the store named `default` has no folder of its own:
+Layout (Spark 4.2, RocksDB and HDFS-backed providers), below `state/<operator>/<partition>/[<store>/]`. The
+store named `default` has no separate folder:
 
-    7.changelog  7.delta             what version 7 changed
-    6.zip  6.snapshot                all of version 6; of a `.zip` the data is in SSTs/ and logs/
-    7_<unique id>.changelog          the same in state format 2, where a repeated batch makes another file
+    7.changelog  7.delta             changes of version 7
+    6.zip  6.snapshot                whole version 6; the data of a `.zip` is in SSTs/ and logs/
+    7_<unique id>.changelog          the same in state format 2, where a repeated batch writes another file
     7.changelog.crc                  Spark's checksum of the file, with its size
 
 Batch N starts from version N and writes version N + 1.
@@ -44,13 +44,13 @@ class StoreKey:
 
 @dataclass(frozen=True)
 class VersionFile:
-    """A file that holds a version, or what it changed.
+    """A file with a whole version, or with its changes.
 
     Args:
         version: The version.
-        unique_id: Of this attempt to write it; None in state format 1.
+        unique_id: Id of the attempt that wrote it; None in state format 1.
         file: The file.
-        checksum: Spark's checksum of it; None if it made none.
+        checksum: Spark's checksum file; None if there is none.
     """
 
     version: int
@@ -67,7 +67,7 @@ class StoreFiles:
         snapshots: Whole versions, by version.
         changes: Changes, by version.
         data: Files in `SSTs/` and `logs/` that a RocksDB snapshot refers to, by name.
-        size: Bytes of all files, checksums included.
+        size: Size of all files in bytes, including checksum files.
         count: Number of all files.
     """
 
@@ -79,7 +79,7 @@ class StoreFiles:
 
     @property
     def versions(self) -> list[int]:
-        """Versions of which there is a file, rising; not each of them can be loaded."""
+        """Return the versions with a file, in ascending order; some of them may not be loadable."""
         return sorted({*self.snapshots, *self.changes})
 
 
@@ -91,9 +91,9 @@ class Operator:
         number: Its id in the plan.
         name: Spark's name of it, such as `stateStoreSave` or `dedupe`.
         stores: Names of its stores, in the order of the unique ids in `commits/`.
-        partitions: Number of its partitions; pinned at the query's birth.
-        settings: What `transformWithState` was declared with: `timeMode`, `outputMode`, and the kind of each
-            state by its name.
+        partitions: Number of its partitions, pinned when the query was created.
+        settings: Declaration of `transformWithState`: `timeMode`, `outputMode`, and the kind of each state by
+            its name.
     """
 
     number: int
@@ -104,14 +104,14 @@ class Operator:
 
     @property
     def keys(self) -> list[StoreKey]:
-        """All its stores."""
+        """Return the keys of all its stores."""
         return [
             StoreKey(self.number, place, name) for place in range(self.partitions) for name in self.stores
         ]
 
 
 def parse_operator(content: bytes) -> Operator:
-    """An operator's `_metadata/metadata` (v1), or a file of `_metadata/v2/`.
+    """Parse an operator's `_metadata/metadata` (v1), or a file of `_metadata/v2/`.
 
     Raises:
         TornFileError: If it is not what Spark writes.
@@ -132,7 +132,7 @@ def parse_operator(content: bytes) -> Operator:
 
 
 def _settings(content: str) -> dict[str, str]:
-    """What Spark keeps of a `transformWithState`; its time to live may change, its kinds may not."""
+    """Return Spark's settings of a `transformWithState`; its time to live may change, its kinds may not."""
     properties = json.loads(content)
     told = {name: str(properties[name]) for name in ("timeMode", "outputMode") if name in properties}
     states = properties.get("stateVariables") or []
@@ -140,11 +140,11 @@ def _settings(content: str) -> dict[str, str]:
 
 
 def files_by_store(path: str, files: Iterable[StoredFile]) -> dict[StoreKey, StoreFiles]:
-    """Sort a checkpoint's listing.
+    """Group a checkpoint's listing by state store.
 
     Args:
         path: The checkpoint directory.
-        files: All its files, as `Store.list_files` gives them; others are ignored.
+        files: All its files, as returned by `Store.list_files`; files of other folders are ignored.
     """
     by_store: dict[StoreKey, dict[str, StoredFile]] = {}
     for file in files:
@@ -155,7 +155,7 @@ def files_by_store(path: str, files: Iterable[StoredFile]) -> dict[StoreKey, Sto
 
 
 def _place_of(relative: str) -> tuple[StoreKey, str] | None:
-    """The store that a path below the checkpoint belongs to, and the path below the store."""
+    """Return the store of a path below the checkpoint, and the path below the store."""
     match relative.split("/"):
         case ["state", operator, partition, *rest] if operator.isdecimal() and partition.isdecimal() and rest:
             pass

@@ -1,4 +1,4 @@
-"""What stands in `state/<pipeline>/`, from one listing and few reads. Also for orphaned folders."""
+"""The content of `state/<pipeline>/`, from one listing and few reads. It also works for orphaned folders."""
 
 from __future__ import annotations
 
@@ -21,17 +21,17 @@ from tidemill.storage.store import Store, StoredFile
 
 @dataclass(frozen=True)
 class GenerationFiles:
-    """The files of one checkpoint, counted; the hidden `.crc` twins of local disks are left out.
+    """Counts of the files of one checkpoint, without the hidden `.crc` files of local disks.
 
     Args:
-        name: Of the generation.
+        name: Name of the generation.
         path: The checkpoint directory.
-        files: How many.
-        bytes: How large together.
-        leftovers: Files that an interrupted write left; nobody reads them.
-        newest_at: When a file was last written.
-        commits: Numbers in `commits/`, rising.
-        query_id: From `metadata`; None if there is none or it is torn.
+        files: Number of files.
+        bytes: Total size.
+        leftovers: Number of unused files that an interrupted write left.
+        newest_at: Time of the last write.
+        commits: Numbers in `commits/`, in ascending order.
+        query_id: Id from `metadata`; None if the file is missing or torn.
         state_files: Files below `state/`.
     """
 
@@ -51,14 +51,14 @@ class StateFolder:
     """One state folder.
 
     Args:
-        name: Of the pipeline that it would belong to.
+        name: Name of the pipeline that it would belong to.
         history: Records of live generations, newest first.
         generations: Every checkpoint folder by name.
-        backups: When each complete backup was made, by name.
-        files: All files, whatever they are.
-        bytes: Of all of them.
-        first_batch_at: When the oldest batch that the live generation still has was planned.
-        last_batch_at: When its newest batch was planned.
+        backups: Time of each complete backup, by name.
+        files: Number of all files.
+        bytes: Total size of all files.
+        first_batch_at: Time when the oldest kept batch of the live generation was planned.
+        last_batch_at: Time when its newest batch was planned.
     """
 
     name: str
@@ -76,15 +76,15 @@ class StateFolder:
 
     @property
     def live(self) -> GenerationFiles | None:
-        """The live checkpoint; None before the first start, and if it is gone."""
+        """Return the live checkpoint; None before the first start, or if its folder is missing."""
         return self.generations.get(self.history[0].generation) if self.history else None
 
 
 def read_state_folder(store: Store, layout: Layout, name: str) -> StateFolder:
-    """Read one state folder; writes nothing.
+    """Read one state folder; write nothing.
 
     Raises:
-        TidemillError: If a control file is damaged or another pipeline's.
+        TidemillError: If a control file is damaged or belongs to another pipeline.
     """
     files = store.list_files(layout.state(name))
     parts = _by_part(files, layout.state(name))
@@ -143,7 +143,7 @@ def _query_id(store: Store, path: str) -> str | None:
     try:
         return None if content is None else parse_metadata(content)
     except TornFileError:
-        # The gate says so of a live checkpoint, and of another one it does not matter.
+        # The gate reports it for a live checkpoint; for other checkpoints it does not matter.
         return None
 
 
@@ -153,7 +153,7 @@ def _number(name: str, folder: str) -> int | None:
 
 
 def _backups(files: Iterable[StoredFile], folder: str) -> dict[str, datetime]:
-    """Backups with a manifest, which is written last: without it, a backup is not complete."""
+    """Return the complete backups: those with a manifest, which is written last."""
     manifests = (
         file for file in files if re.fullmatch(r"[^/]+/manifest\.json", file.path[len(folder) + 1 :])
     )
@@ -163,7 +163,7 @@ def _backups(files: Iterable[StoredFile], folder: str) -> dict[str, datetime]:
 def _batch_times(
     store: Store, layout: Layout, name: str, history: tuple[Current, ...]
 ) -> tuple[datetime | None, datetime | None]:
-    """When the oldest and the newest batch of the live generation were planned."""
+    """Return the times when the oldest and the newest batch of the live generation were planned."""
     if not history:
         return None, None
     batches = CheckpointBatches(store, layout.checkpoint(name, history[0].generation))
@@ -171,7 +171,7 @@ def _batch_times(
         numbers = batches.offset_ids()
         files = [batches.offsets(number) for number in (numbers[0], numbers[-1])] if numbers else [None, None]
     except GateRefusedError:
-        # Torn: the gate's to say.
+        # The gate reports torn files.
         return None, None
     first, last = (None if file is None else file.planned_at for file in files)
     return first, last

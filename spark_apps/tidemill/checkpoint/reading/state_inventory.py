@@ -1,7 +1,7 @@
-"""Which versions of a checkpoint's state can be loaded, and what is missing if one cannot.
+"""Find the versions of a checkpoint's state that can be loaded, and the missing files of the others.
 
-Version N is loaded from its newest snapshot at or below N and every change after that; version 0 is empty and
-has no file. In state format 2 `commits/<N - 1>` says which unique id each store's version N has.
+Version N is loaded from its newest snapshot at or below N and every change after that. Version 0 is empty and
+has no file. In state format 2, `commits/<N - 1>` has the unique id of each store's version N.
 """
 
 from __future__ import annotations
@@ -20,34 +20,34 @@ from tidemill.checkpoint.reading.state_files import (
 )
 from tidemill.storage.store import StoredFile
 
-# Stands for a unique id that is not known.
+# Placeholder for an unknown unique id.
 _ANY = "*"
 
-# What `commits/<batch>` says; None if it is not there (any more).
+# Returns the parsed `commits/<batch>`; None if it is missing or purged.
 CommitsOf = Callable[[int], CommitsFile | None]
 
 
 @dataclass(frozen=True)
 class Chain:
-    """What Spark reads to load a version: a snapshot, unless it begins at version 0, then changes, rising."""
+    """The files that Spark reads to load a version: a snapshot (none from version 0), then changes."""
 
     snapshot: VersionFile | None
     changes: tuple[VersionFile, ...]
 
     @property
     def files(self) -> tuple[VersionFile, ...]:
-        """All of them."""
+        """Return all files of the chain."""
         return (self.snapshot, *self.changes) if self.snapshot else self.changes
 
 
 @dataclass(frozen=True)
 class Missing:
-    """Why a version of a store cannot be loaded.
+    """The reason why a version of a store cannot be loaded.
 
     Args:
         key: The store.
-        version: The version that was asked for.
-        what: File or folder that is missing or damaged, below the checkpoint, and what is wrong with it.
+        version: The requested version.
+        what: Missing or damaged file or folder, below the checkpoint, with the damage.
     """
 
     key: StoreKey
@@ -61,7 +61,7 @@ class StateInventory:
 
     Args:
         stores: Files by store.
-        operators: Operators by number; one without a readable description is not among them.
+        operators: Operators by number, without those whose description is unreadable.
     """
 
     stores: Mapping[StoreKey, StoreFiles]
@@ -69,15 +69,15 @@ class StateInventory:
 
     @property
     def keys(self) -> list[StoreKey]:
-        """Stores that there are, and those that are described."""
+        """Return the existing stores and the described stores."""
         described = (key for operator in self.operators.values() for key in operator.keys)
         return sorted({*self.stores, *described})
 
     def needed(self, version: int, commits: CommitsOf) -> list[StoreKey]:
-        """Stores that Spark opens at a version.
+        """Return the stores that Spark opens at a version.
 
-        In state format 2 the commit before it names them; else the operators' descriptions do. Folders beyond
-        that are left over, as after a repartition to fewer partitions.
+        In state format 2 the commit before it names them; else the operators' descriptions do. Other folders
+        are left over, for example after a repartition to fewer partitions.
         """
         commit = commits(version - 1)
         if commit is not None and commit.state_ids:
@@ -86,7 +86,7 @@ class StateInventory:
         return sorted(described | {key for key in self.stores if key.operator not in self.operators})
 
     def chain(self, key: StoreKey, version: int, commits: CommitsOf) -> Chain | Missing:
-        """The files from which Spark would load a version of one store, or what is not there."""
+        """Return the files from which Spark would load a version of one store, or the missing file."""
         files = self.stores.get(key, StoreFiles())
         changes: list[VersionFile] = []
         for wanted in range(version, 0, -1):
@@ -99,24 +99,24 @@ class StateInventory:
         return Chain(None, tuple(reversed(changes)))
 
     def missing(self, version: int, commits: CommitsOf) -> list[Missing]:
-        """Stores that cannot be loaded at a version, as far as names and sizes tell; empty if all can.
+        """Return the stores that cannot be loaded at a version, judged by names and sizes; empty if all can.
 
-        An empty file is as bad as none. What is inside the files is `state_damage`'s question.
+        An empty file counts as missing. `state_damage` checks the content of the files.
         """
         found = ((key, self.chain(key, version, commits)) for key in self.needed(version, commits))
         return [problem for key, chain in found for problem in _problems(key, version, chain)]
 
     def loadable_versions(self, commits: CommitsOf, newest: int | None = None) -> Iterator[int]:
-        """Versions up to `newest` at which every store can be loaded, as far as names and sizes tell.
+        """Yield the versions up to `newest` at which every store can be loaded, judged by names and sizes.
 
-        Newest first, each looked at only when it is asked for; none without state.
+        They are checked lazily, newest first. There are none without state.
         """
         known = {version for files in self.stores.values() for version in files.versions}
         candidates = sorted((v for v in known if newest is None or v <= newest), reverse=True)
         return (version for version in candidates if not self.missing(version, commits))
 
     def _committed_keys(self, number: int, commit: CommitsFile) -> list[StoreKey]:
-        """Stores of an operator that has this number, by what a commit of state format 2 says."""
+        """Return the stores of an operator according to a commit of state format 2."""
         operator = self.operators.get(number)
         keys = []
         for partition, unique_ids in enumerate(commit.state_ids[number]):
@@ -126,9 +126,9 @@ class StateInventory:
         return keys
 
     def _unique_id(self, key: StoreKey, version: int, commits: CommitsOf) -> str | None:
-        """Unique id of a version; None in state format 1; `_ANY` if Spark has purged the commit that says it.
+        """Return the unique id of a version; None in state format 1; `_ANY` if Spark has purged its commit.
 
-        The id then stands in the changelogs, compressed; one file of the version is as good as known.
+        The id is then only in the compressed changelogs, so the newest file of the version is used instead.
         """
         commit = commits(version - 1)
         if commit is None:
@@ -142,7 +142,7 @@ class StateInventory:
 
     def _place(self, key: StoreKey) -> int:
         operator = self.operators.get(key.operator)
-        # Without a description only a single store's place is known.
+        # Without a description, only the index of a single store is known.
         names = operator.stores if operator else (DEFAULT_STORE,)
         return names.index(key.store) if key.store in names else len(names)
 
@@ -150,12 +150,12 @@ class StateInventory:
 def read_inventory(
     path: str, files: Iterable[StoredFile], operators: Iterable[Operator] = ()
 ) -> StateInventory:
-    """The inventory of a checkpoint's listing.
+    """Return the inventory of a checkpoint's listing.
 
     Args:
         path: The checkpoint directory.
-        files: All its files, as `Store.list_files` gives them; others are ignored.
-        operators: From `parse_operator`.
+        files: All its files, as returned by `Store.list_files`; files of other folders are ignored.
+        operators: Results of `parse_operator`.
     """
     return StateInventory(files_by_store(path, files), {operator.number: operator for operator in operators})
 
@@ -165,7 +165,7 @@ def _pick(
 ) -> VersionFile | None:
     candidates = held.get(version, ())
     if unique_id == _ANY:
-        # Several attempts at one version: the last one written is the one that was committed.
+        # If there were several attempts at one version, the last one written was committed.
         return max(candidates, key=lambda found: found.file.modified, default=None)
     return next((found for found in candidates if found.unique_id == unique_id), None)
 

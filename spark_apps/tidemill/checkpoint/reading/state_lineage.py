@@ -1,11 +1,11 @@
-"""Where the lineage of a changelog begins: in state format 2 a changelog says from which versions it follows.
+"""The beginning of a changelog's lineage: in state format 2, a changelog names the versions it follows.
 
-Spark loads version N by the lineage in N's changelog, which begins at the newest snapshot of that time; it
-looks for a snapshot there and in no older version. So when that snapshot is lost, the state is lost, even if
-older snapshots and all changes are still there.
+Spark loads version N by the lineage in N's changelog, which begins at the newest snapshot of that time. Spark
+looks for a snapshot only there and not at older versions. So if that snapshot is lost, the state is lost,
+even if older snapshots and all changes still exist.
 
-Format (Spark 4.2, StateStoreChangelogWriterV3 and V4): a version `v3` or `v4`, then JSON, a list of versions
-with their unique ids, each as Java's `writeUTF` writes it; all in LZ4 blocks, Spark's default codec.
+Format (Spark 4.2, StateStoreChangelogWriterV3 and V4): a version `v3` or `v4`, then a JSON list of versions
+with their unique ids, each written with Java's `writeUTF`. All of it is in LZ4 blocks, Spark's default codec.
 """
 
 from __future__ import annotations
@@ -19,17 +19,17 @@ _HEADER = struct.Struct("<BIII")
 _RAW, _COMPRESSED = 0x10, 0x20
 _WITH_LINEAGE = (b"v3", b"v4")
 
-# Largest block that the format knows, in bytes. Spark's are 32 kB: a lineage of 400 versions, forty times
-# what lies between two snapshots by default.
+# Maximum block size of the format, in bytes. Spark's blocks have 32 kB: a lineage of 400 versions, forty
+# times the default distance between two snapshots.
 LARGEST_BLOCK = 2**25
 
 
 def lineage_start(content: bytes) -> int | None:
-    """Oldest version that a changelog's lineage names; its own is not among them.
+    """Return the oldest version in a changelog's lineage, which does not include its own version.
 
     Returns:
-        None if it cannot be told: another codec or version, or a damaged beginning; 0 if it names none, as
-        that of the very first version.
+        None if it is unknown: another codec or version, or a damaged beginning. 0 if the lineage is empty, as
+        for the very first version.
     """
     try:
         start = _first_block(content)
@@ -43,7 +43,7 @@ def lineage_start(content: bytes) -> int | None:
 
 
 def _utf(content: bytes, start: int) -> tuple[bytes, int]:
-    """A text of Java's `writeUTF`, and where it ends. All here is ASCII."""
+    """Return a string of Java's `writeUTF`, and its end. All strings here are ASCII."""
     (length,) = struct.unpack_from(">H", content, start)
     end = start + 2 + length
     if end > len(content):

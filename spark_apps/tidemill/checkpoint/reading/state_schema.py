@@ -1,13 +1,13 @@
-"""The columns that Spark keeps in a state store, from the file that it writes at the operator's birth.
+"""The columns in a state store, from the file that Spark writes when the operator is created.
 
 Format (Spark 4.2, `SchemaHelper`): Java's `DataOutputStream`. First the version as a string, then
 
     v1  key, value: one string each
-    v2  key, value: each in chunks, first their number
-    v3  number of tables; of each: name as one string, id and key, id and value, encoder, user's key
+    v2  key, value: each in chunks, preceded by their number
+    v3  number of tables; for each: name as one string, id and key, id and value, encoder, user's key
 
-A string is two bytes of length and modified UTF-8; keys and values are Spark's JSON of a struct. All of v3
-but numbers and names is in chunks.
+A string has two bytes of length and modified UTF-8. Keys and values are Spark's JSON of a struct. In v3,
+everything except numbers and names is in chunks.
 """
 
 from __future__ import annotations
@@ -26,9 +26,9 @@ class StateColumn(BaseModel):
     """One column of a key or of a value.
 
     Args:
-        name: Its name; Spark goes by the place, not by the name.
+        name: Its name; Spark identifies it by position, not by name.
         type: Spark's JSON of its type.
-        nullable: Whether it may be null.
+        nullable: True if it may be null.
     """
 
     model_config = ConfigDict(frozen=True)
@@ -42,12 +42,12 @@ class StateColumn(BaseModel):
 
 
 class StateTable(BaseModel):
-    """What one store holds, or one of the states that `transformWithState` keeps in it.
+    """The content of one store, or one of the states that `transformWithState` keeps in it.
 
     Args:
-        name: Of the store; of a named state `store/state`.
-        key: Columns by which it is looked up.
-        value: Columns that it holds.
+        name: Name of the store; `store/state` for a named state.
+        key: Columns of the key.
+        value: Columns of the value.
     """
 
     model_config = ConfigDict(frozen=True)
@@ -58,7 +58,7 @@ class StateTable(BaseModel):
 
 
 def parse_state_schema(content: bytes, store: str = DEFAULT_STORE) -> list[StateTable]:
-    """All tables of one schema file.
+    """Return all tables of one schema file.
 
     Raises:
         TornFileError: If it is not what Spark writes.
@@ -77,7 +77,7 @@ def parse_state_schema(content: bytes, store: str = DEFAULT_STORE) -> list[State
 
 
 class _Reader:
-    """Java's `DataInputStream`, as far as it is needed."""
+    """The needed part of Java's `DataInputStream`."""
 
     def __init__(self, content: bytes) -> None:
         self._content = content
@@ -94,7 +94,7 @@ class _Reader:
         if len(encoded) != length:
             raise TornFileError("it is cut off")
         self.place += length
-        # Modified UTF-8: a NUL in two bytes, and characters beyond 16 bits as two surrogates.
+        # Modified UTF-8: NUL has two bytes, and characters beyond 16 bits are two surrogates.
         units = encoded.replace(b"\xc0\x80", b"\0").decode("utf-8", "surrogatepass")
         return units.encode("utf-16", "surrogatepass").decode("utf-16")
 
@@ -116,7 +116,7 @@ def _named(read: _Reader, store: str) -> list[StateTable]:
 
 def _named_table(read: _Reader, store: str) -> StateTable:
     name = read.text()
-    # The ids number the versions that Avro state may have; ours is in Spark's own rows.
+    # The ids number the versions of Avro state. Tidemill's state is in Spark's own row format.
     read.number(">h")
     key = _columns(read.chunks())
     read.number(">h")
@@ -145,7 +145,7 @@ def _columns(document: str) -> tuple[StateColumn, ...]:
 
 
 def _without_metadata(kind: object) -> object:
-    """A type without what is only told of it, such as the delay of a watermark."""
+    """Return a type without its metadata, such as the delay of a watermark."""
     if isinstance(kind, dict):
         return {name: _without_metadata(part) for name, part in kind.items() if name != "metadata"}
     return [_without_metadata(part) for part in kind] if isinstance(kind, list) else kind

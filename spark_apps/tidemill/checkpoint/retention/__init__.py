@@ -1,1 +1,1 @@
-"""How far back a pipeline can go, and what has to be kept for that."""
+"""The rewind window of a pipeline, and the retention that it needs."""

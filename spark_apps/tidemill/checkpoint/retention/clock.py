@@ -1,4 +1,4 @@
-"""How long until what a pipeline has not read yet is gone from its source. Pure."""
+"""Compute the time until a source deletes unread records. Pure."""
 
 from __future__ import annotations
 
@@ -17,27 +17,27 @@ from tidemill.spec.pipeline import PipelineSpec
 from tidemill.spec.project import Pipeline
 from tidemill.spec.units import format_duration
 
-# Kafka's own default (log.retention.hours=168), and the most that Event Hubs Standard can keep. Counts as
-# long as the broker was not asked, and where a hub's declaration does not say how long it keeps events.
+# Kafka's default (log.retention.hours=168), and the maximum of Event Hubs Standard. It is used until the
+# broker is asked, and for a hub without a declared retention.
 ASSUMED_BROKER_RETENTION = timedelta(days=7)
 
-# Parts of a source's retention after which a person should know, and must act: with 7 days, some 42 hours are
-# left then.
+# Shares of a source's retention at which the operator should be warned, and must act: with 7 days, about 42
+# hours are left at the second one.
 WARN_SHARE, URGENT_SHARE = 0.5, 0.75
 
-# How urgent it is that a pipeline reads on.
+# Urgency of the unread records.
 Level = Literal["ok", "warn", "urgent", "lost"]
 
 
 @dataclass(frozen=True)
 class SourceRetention:
-    """How long a source keeps what was not read.
+    """The retention of unread records at a source.
 
     Args:
-        what: Names the source.
-        keeps: None for ever.
-        certain: Whether the source itself said so, and really deletes then.
-        covered: Whether an archive keeps what the source forgets.
+        what: Name of the source.
+        keeps: Retention; None means forever.
+        certain: True if the source itself reported it and really deletes records then.
+        covered: True if an archive keeps the records that the source deletes.
     """
 
     what: str
@@ -47,7 +47,7 @@ class SourceRetention:
 
 
 def assumed_retention(spec: PipelineSpec) -> SourceRetention:
-    """The retention that is assumed of the one stream's broker or hub until it is asked."""
+    """Return the assumed retention of the stream's broker or hub, until it is asked."""
     hub = spec.source.event_hub
     if hub is not None and hub.kept is not None:
         return SourceRetention(f"declared for hub {hub.hub}; --broker asks it", hub.kept, False)
@@ -55,12 +55,12 @@ def assumed_retention(spec: PipelineSpec) -> SourceRetention:
 
 
 def shortest(found: Iterable[SourceRetention]) -> SourceRetention | None:
-    """What forgets first of what a pipeline reads; None if nothing tells."""
+    """Return the shortest retention of a pipeline's sources; None if there is none."""
     return min(found, key=lambda source: source.keeps or timedelta.max, default=None)
 
 
 def of_table(table: TableRetention) -> SourceRetention:
-    """What a Delta source keeps: its log, and files removed by OPTIMIZE until a VACUUM takes them."""
+    """Return the retention of a Delta source: its log, and files removed by OPTIMIZE until a VACUUM."""
     if table.deleted_files < table.log:
         return SourceRetention(
             f"files of {table.path} that were removed, if VACUUM runs", table.deleted_files, False
@@ -69,7 +69,7 @@ def of_table(table: TableRetention) -> SourceRetention:
 
 
 def clock_findings(folder: StateFolder, source: SourceRetention, now: datetime) -> list[Finding]:
-    """TIDE-CKPT-057, if the pipeline has stood still for most of what its source keeps."""
+    """Return TIDE-CKPT-057 if the pipeline has been idle for most of its source's retention."""
     seen = caught_up_at(folder)
     if seen is None or source.keeps is None or now - seen < source.keeps * URGENT_SHARE:
         return []
@@ -97,7 +97,7 @@ def clock_findings(folder: StateFolder, source: SourceRetention, now: datetime) 
 
 
 def broker_findings(pipeline: str, source: SourceRetention, kept: Retention) -> list[Finding]:
-    """TIDE-CKPT-062, if the broker forgets sooner than the pipeline can be rewound."""
+    """Return TIDE-CKPT-062 if the broker's retention is shorter than the rewind window."""
     if source.keeps is None or not source.certain or source.keeps >= kept.asked:
         return []
     return [
@@ -120,9 +120,9 @@ def broker_findings(pipeline: str, source: SourceRetention, kept: Retention) -> 
 def shortest_of_brokers(
     pipeline: Pipeline, ask: Callable[[Pipeline], SourceRetention | None]
 ) -> SourceRetention | None:
-    """The shortest retention of all topics that a pipeline reads; None if no broker tells.
+    """Return the shortest retention of all topics of a pipeline; None if no broker reports it.
 
-    For ever only if each broker says so: one that is silent may keep less.
+    The result is "forever" only if every broker reports it, because a silent broker may keep less.
     """
     known = [
         _possible(ask(stream), stream.spec.source.event_hub)
@@ -134,18 +134,18 @@ def shortest_of_brokers(
 
 
 def _possible(answer: SourceRetention | None, hub: EventHubsSource | None) -> SourceRetention | None:
-    """The answer, but no longer than the service of a hub keeps events; compacted ones it keeps for ever."""
+    """Limit an answer to the maximum retention of the hub service; compacted hubs keep events forever."""
     if answer is None or answer.keeps is None or hub is None or hub.kept is None:
         return answer
     return replace(answer, keeps=min(answer.keeps, hub.longest_kept))
 
 
 def time_to_data_loss(status: Status, now: datetime) -> float | None:
-    """Seconds until records that were not read may be gone; None where that is not known.
+    """Return the seconds until unread records may be deleted; None if unknown.
 
-    What is not read yet came after the pipeline had last read all that there was. So this is the least time
-    that is left: the oldest unread record may be younger. Of a pipeline that has never read all, the last
-    progress alone is known, and the time counts from then: its oldest unread record may be older.
+    Unread records arrived after the pipeline had last read everything. So this is the minimum time left,
+    because the oldest unread record may be younger. If a pipeline has never read everything, only its last
+    progress is known, and the time counts from then. In that case the oldest unread record may be older.
     """
     since = status.caught_up_at or status.progressed_at
     if status.source_retention_seconds is None or since is None:
@@ -154,17 +154,17 @@ def time_to_data_loss(status: Status, now: datetime) -> float | None:
 
 
 def level_of(left: float, kept: float) -> Level:
-    """How urgent it is with so many seconds left of those that the source keeps; none: they may be gone."""
+    """Return the urgency for the seconds left of a retention; if none are left, records may be gone."""
     if left <= kept * (1 - URGENT_SHARE):
         return "urgent"
     return "warn" if left <= kept * (1 - WARN_SHARE) else "ok"
 
 
 def caught_up_at(folder: StateFolder) -> datetime | None:
-    """When the pipeline had last read, or surely found, all that there was; None without a batch.
+    """Return the latest time when the pipeline had surely read everything; None without a batch.
 
-    A batch was planned with what there was then (a backlog is older than that: only its status tells). The
-    status tells when nothing was left. An incremental run that ended clean has read everything.
+    A batch was planned with the records of that time (but an older backlog is only visible in the status).
+    The status records when nothing was left. An incremental run that ended clean has read everything.
     """
     status, receipt = folder.status, folder.receipt
     if folder.last_batch_at is None:

@@ -1,4 +1,4 @@
-"""Whether checkpoint, tables and broker keep as much as `run.rewindable` asks, each by its own clock."""
+"""Check that checkpoint, tables and broker each keep as much as `run.rewindable` asks."""
 
 from __future__ import annotations
 
@@ -14,7 +14,7 @@ from tidemill.spec.units import format_duration
 
 
 def reach_findings(folder: StateFolder, kept: Retention, now: datetime) -> list[Finding]:
-    """TIDE-CKPT-064, if batches came so fast that those that are kept do not reach far enough back."""
+    """Return TIDE-CKPT-064 if batches were so frequent that the kept ones do not reach far enough back."""
     live, since = folder.live, folder.first_batch_at
     if live is None or since is None or not kept.declared or len(live.commits) < kept.batches:
         return []
@@ -40,7 +40,7 @@ def reach_findings(folder: StateFolder, kept: Retention, now: datetime) -> list[
 
 
 def policy_findings(pipeline: Pipeline, broker: SourceRetention | None) -> list[Finding]:
-    """What of the retention policy cannot hold: TIDE-CKPT-060 to -063. Reads the tables' properties."""
+    """Return TIDE-CKPT-060 to -063 for violations of the retention policy. Reads the tables' properties."""
     kept = retention_of(pipeline.spec)
     paths = [pipeline.layout.table(sink.table) for sink in pipeline.spec.delta_sinks]
     paths += [pipeline.layout.aside(output, pipeline.name) for output in pipeline.spec.asides]

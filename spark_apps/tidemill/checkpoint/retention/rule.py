@@ -1,21 +1,21 @@
-"""How long a pipeline can be rewound, and what has to be kept for it. Pure: a declaration in, numbers out.
+"""The rewind window of a pipeline and the retention it needs. Pure: a declaration in, numbers out.
 
-`run.rewindable` is a time; Spark keeps a number of batches (`minBatchesToRetain`), and each batch keeps
-files. The rule, from the wish to the numbers:
+`run.rewindable` is a time, but Spark keeps a number of batches (`minBatchesToRetain`), and each batch keeps
+files. The rule, from the requested time to the numbers:
 
-0. Without a wish, DEFAULT_REWINDABLE counts, or as much of it as the files allow; nobody is warned then.
-1. Batches come at most every `interval`: a stream's trigger, or the shortest gap of a schedule divided by
-   RUN_BATCHES.
-2. `rewindable / interval`, rounded up, and MARGIN_BATCHES make `wanted` batches; never fewer than Spark's
-   own MIN_BATCHES.
-3. A batch keeps `offsets/N`, `commits/N` and, if there is a transform, which may be stateful, a changelog
-   of each shuffle partition and a snapshot now and then.
+0. Without a request, DEFAULT_REWINDABLE is used, or less if the file limit demands it; then there is no
+   warning.
+1. The shortest time between batches is `interval`: a stream's trigger, or the shortest gap of a schedule
+   divided by RUN_BATCHES.
+2. `wanted` is `rewindable / interval`, rounded up, plus MARGIN_BATCHES, and at least Spark's MIN_BATCHES.
+3. A batch keeps `offsets/N` and `commits/N`. If there is a transform, which may be stateful, it also keeps a
+   changelog of each shuffle partition and an occasional snapshot.
 4. More than MAX_FILES files in one checkpoint make every listing slow: the gate before each start, a backup,
-   the doctor. So `batches` is the smaller of `wanted` and what MAX_FILES allows, and
-   where that is less than was asked for, `findings` say so with the time that is really kept.
-5. Tables keep their log and their removed files for longer than that, so that a RESTORE can follow.
+   the doctor. So `batches` is the smaller of `wanted` and the number that MAX_FILES allows. If that is less
+   than requested, `findings` report the time that is really kept.
+5. Tables keep their log and their removed files for longer than that, so that a RESTORE is possible.
 
-A backup stays restorable whatever this says; it is the way to reach further back.
+A backup stays restorable regardless of this rule; use backups to go further back.
 """
 
 from __future__ import annotations
@@ -29,55 +29,55 @@ from tidemill.spec.pipeline import PipelineSpec
 from tidemill.spec.schedule_gap import shortest_gap
 from tidemill.spec.units import format_duration
 
-# Spark's default of `spark.sql.streaming.minBatchesToRetain`. Fewer would save nothing that counts.
+# Spark's default of `spark.sql.streaming.minBatchesToRetain`. Keeping fewer would save almost nothing.
 MIN_BATCHES = 100
 
-# How far back without a wish: a deploy that went wrong over lunch.
+# Default rewind window: long enough for a bad deployment during lunch.
 DEFAULT_REWINDABLE = timedelta(hours=4)
 
-# Batches kept beyond the wish: state is saved as a whole only every tenth batch or so, and the newest batch
-# may not have ended.
+# Batches kept in addition, because the whole state is saved only about every tenth batch, and the newest
+# batch may be unfinished.
 MARGIN_BATCHES = 10
 
-# Files of one checkpoint, not counting the hidden `.crc` twins that a local disk has of each. Batches of 100
-# rows took as long with 26,000 kept batches as with 100 (18 to 30 ms: Spark deletes beside the batch), so
-# listings set the limit: 10,000 files take some 0.1 s on a local disk, with twins, and 0.6 s on an object
-# store, at each gate, doctor and backup.
+# Maximum number of files in one checkpoint, without the hidden `.crc` files of a local disk. Batches of 100
+# rows took as long with 26,000 kept batches as with 100 (18 to 30 ms, because Spark deletes in the
+# background), so listings set the limit. 10,000 files take about 0.1 s on a local disk, including `.crc`
+# files, and 0.6 s on an object store, at each gate, doctor and backup.
 MAX_FILES = 10_000
 
-# Fastest that batches follow each other under `trigger: 0 seconds`; measured: 0.2 to 0.4 s for small ones.
+# Shortest time between batches under `trigger: 0 seconds`; measured: 0.2 to 0.4 s for small ones.
 FASTEST_INTERVAL = timedelta(seconds=0.25)
 
-# Batches that one incremental run is taken to make. One or two without a limit on the batch size; a run
-# after a long pause, with a limit, makes more, and keeps less time then.
+# Assumed number of batches in one incremental run. A run without a limit on the batch size makes one or two.
+# A run with a limit after a long pause makes more, and the checkpoint then reaches less far back.
 RUN_BATCHES = 10
 
 # Files per batch of one state partition: a changelog with its checksum, and every tenth batch a snapshot (a
-# zip with its checksum, and an SST file or two).
+# zip with its checksum, and one or two SST files).
 STATE_FILES_PER_BATCH = 2.3
 
-# Time between two runs of an incremental pipeline that has no schedule: someone starts it by hand.
+# Assumed time between two runs of an incremental pipeline without a schedule, which users start by hand.
 BY_HAND_INTERVAL = timedelta(hours=1)
 
 # Delta's own defaults of `delta.logRetentionDuration` and `delta.deletedFileRetentionDuration`.
 DELTA_LOG_RETENTION = timedelta(days=30)
 DELTA_DELETED_FILE_RETENTION = timedelta(days=7)
 
-# Added to `rewindable` for tables: the hours in which someone notices, decides and types.
+# Added to `rewindable` for tables: the time until an operator notices a problem and acts.
 TABLE_MARGIN = timedelta(days=1)
 
 
 @dataclass(frozen=True)
 class Retention:
-    """What is kept.
+    """The kept batches and files.
 
     Args:
         asked: `run.rewindable`, or the default.
-        declared: Whether someone asked for it.
-        interval: Time between two batches that the numbers assume.
-        wanted: Batches that `asked` needs.
-        batches: Batches that Spark keeps.
-        files: What the checkpoint then holds, about.
+        declared: True if the pipeline file sets it.
+        interval: Assumed time between two batches.
+        wanted: Number of batches that `asked` needs.
+        batches: Number of batches that Spark keeps.
+        files: Approximate number of files in the checkpoint.
     """
 
     asked: timedelta
@@ -89,29 +89,29 @@ class Retention:
 
     @property
     def rewindable(self) -> timedelta:
-        """How far back the kept batches reach, if they come as often as assumed; longer if less often."""
+        """Return how far back the kept batches reach at the assumed interval; slower ones reach further."""
         kept = (self.batches - MARGIN_BATCHES) * self.interval
         unit = timedelta(minutes=1) if kept > timedelta(hours=1) else timedelta(seconds=1)
         return kept // unit * unit
 
     @property
     def log_retention(self) -> timedelta:
-        """Shortest `delta.logRetentionDuration` of the tables."""
+        """Return the minimum `delta.logRetentionDuration` of the tables."""
         return max(DELTA_LOG_RETENTION, self.asked + TABLE_MARGIN)
 
     @property
     def deleted_file_retention(self) -> timedelta:
-        """Shortest `delta.deletedFileRetentionDuration` of the tables, and so of a VACUUM."""
+        """Return the minimum `delta.deletedFileRetentionDuration` of the tables, and so of a VACUUM."""
         return max(DELTA_DELETED_FILE_RETENTION, self.asked + TABLE_MARGIN)
 
     @property
     def reaches(self) -> bool:
-        """Whether what was asked for is kept."""
+        """Return True if the requested time is kept."""
         return self.batches >= self.wanted
 
 
 def retention_of(spec: PipelineSpec) -> Retention:
-    """What is kept of a pipeline; see the rule above."""
+    """Return the retention of a pipeline; see the rule above."""
     declared = spec.run.rewindable
     asked = DEFAULT_REWINDABLE if declared is None else declared
     interval = batch_interval(spec)
@@ -122,7 +122,7 @@ def retention_of(spec: PipelineSpec) -> Retention:
 
 
 def batch_interval(spec: PipelineSpec) -> timedelta:
-    """Shortest usual time between two batches."""
+    """Return the shortest usual time between two batches."""
     run = spec.run
     if run.mode == "stream":
         return max(run.trigger, FASTEST_INTERVAL)
@@ -131,17 +131,17 @@ def batch_interval(spec: PipelineSpec) -> timedelta:
 
 
 def files_per_batch(spec: PipelineSpec) -> float:
-    """Files that one batch adds to the checkpoint.
+    """Return the number of files that one batch adds to the checkpoint.
 
-    Whether a transform is stateful is known only by running it. A join keeps four stores a partition
-    where this counts one; `tidemill checkpoint doctor` tells what there really is.
+    Only running a transform shows if it is stateful. A join keeps four stores per partition, while this
+    function counts one. `tidemill checkpoint doctor` reports the real number.
     """
     state = spec.run.shuffle_partitions * STATE_FILES_PER_BATCH if spec.transform is not None else 0
     return 2 + state
 
 
 def retention_findings(pipeline: str, kept: Retention) -> list[Finding]:
-    """TIDE-CKPT-060, if less is kept than someone asked for."""
+    """Return TIDE-CKPT-060 if less is kept than the pipeline file asks for."""
     if kept.reaches or not kept.declared:
         return []
     longest_interval = kept.asked / (kept.batches - MARGIN_BATCHES)
@@ -167,10 +167,10 @@ def retention_findings(pipeline: str, kept: Retention) -> list[Finding]:
 
 
 def table_properties(kept: Retention) -> dict[str, str]:
-    """Properties of a new table; empty where Delta's own defaults keep enough.
+    """Return the properties of a new table; empty if Delta's own defaults keep enough.
 
-    `delta.setTransactionRetentionDuration` is never among them: transaction versions that expire let a
-    repeated batch in a second time.
+    `delta.setTransactionRetentionDuration` is never set, because expired transaction versions would let a
+    repeated batch be written twice.
     """
     properties = {}
     if kept.log_retention > DELTA_LOG_RETENTION:
@@ -181,5 +181,5 @@ def table_properties(kept: Retention) -> dict[str, str]:
 
 
 def _interval(duration: timedelta) -> str:
-    # Delta reads whole hours in every version; both of its implementations refuse months.
+    # Every version of Delta reads whole hours; both of its implementations refuse months.
     return f"interval {ceil(duration / timedelta(hours=1))} hours"

@@ -1,4 +1,4 @@
-"""How long a Delta table keeps its log and its removed files, and whether that is long enough."""
+"""Read how long a Delta table keeps its log and its removed files, and check that it is long enough."""
 
 from __future__ import annotations
 
@@ -20,12 +20,12 @@ TRANSACTIONS = "delta.setTransactionRetentionDuration"
 
 @dataclass(frozen=True)
 class TableRetention:
-    """What a table keeps.
+    """The retention of a table.
 
     Args:
-        path: Of the table.
-        log: Age up to which versions can be read again.
-        deleted_files: Age up to which files that were removed are still there, for a VACUUM.
+        path: Path of the table.
+        log: Age up to which old versions can be read.
+        deleted_files: Age at which a VACUUM may delete removed files.
         transactions: Property that lets transaction versions expire; None if unset, as it must be.
     """
 
@@ -36,18 +36,18 @@ class TableRetention:
 
     @property
     def transactions_for(self) -> timedelta | None:
-        """Age at which transaction versions expire; None if they do not."""
+        """Return the age at which transaction versions expire; None if they do not."""
         return None if self.transactions is None else _interval(self.transactions) or timedelta()
 
 
 def read_table_retention(path: str) -> TableRetention | None:
-    """What a table keeps; None if there is no table."""
+    """Return the retention of a table; None if the table does not exist."""
     table = open_table(path)
     return None if table is None else table_retention(path, table.metadata().configuration)
 
 
 def table_retention(path: str, properties: Mapping[str, str]) -> TableRetention:
-    """What a table with these properties keeps; one that cannot be read counts as Delta's default."""
+    """Return the retention from a table's properties; an unreadable value counts as Delta's default."""
     return TableRetention(
         path,
         _interval(properties.get(LOG)) or DELTA_LOG_RETENTION,
@@ -57,7 +57,7 @@ def table_retention(path: str, properties: Mapping[str, str]) -> TableRetention:
 
 
 def table_findings(pipeline: str, table: TableRetention, kept: Retention) -> list[Finding]:
-    """TIDE-CKPT-061, if a RESTORE could not follow a rewind; TIDE-CKPT-063, if transactions expire."""
+    """Return TIDE-CKPT-061 if a RESTORE could not follow a rewind, and -063 if transactions expire."""
     findings = []
     short = {
         name: value
@@ -99,7 +99,7 @@ def table_findings(pipeline: str, table: TableRetention, kept: Retention) -> lis
 
 
 def _interval(text: str | None) -> timedelta | None:
-    """`interval 1 week 2 days`, as Delta writes it; None if it is something else."""
+    """Parse `interval 1 week 2 days`, as Delta writes it; return None for other text."""
     words = re.findall(r"[0-9.]+\s+[a-z]+", (text or "").lower())
     try:
         return sum((parse_duration(word) for word in words), timedelta()) or None

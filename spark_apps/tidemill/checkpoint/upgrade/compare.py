@@ -1,7 +1,7 @@
-"""Where the state that a new version would keep differs from the state that there is. Pure.
+"""Compare the state that a new version would keep with the existing state. Pure.
 
-Spark compares types by their place and no names. It refuses some differences only at the first
-batch, when the old one is gone, and goes wrong with others without a word. Both are found here before.
+Spark compares types by position and ignores names. It refuses some differences only at the first batch, when
+the old version is already gone, and silently goes wrong with others. Both kinds are found here in advance.
 """
 
 from __future__ import annotations
@@ -16,20 +16,20 @@ from tidemill.checkpoint.upgrade.version import KeptState, Meaning, PlannedVersi
 
 RUNBOOK = "upgrade"
 
-# What Spark refuses by itself: it says no more that the columns mean something else, too.
+# Differences that Spark itself refuses. They already imply a different meaning, so it is not reported again.
 _OTHER_COLUMNS = ("TIDE-CTRL-081", "TIDE-CTRL-082")
 
 
 @dataclass(frozen=True)
 class UpgradeFacts:
-    """A checkpoint and the version that is to go on from it.
+    """A checkpoint and the version that is to continue from it.
 
     Args:
-        pipeline: Whose.
+        pipeline: Name of the pipeline.
         kept: Stateful operators of the checkpoint.
-        meant: What they computed when the newest batch was written; empty if nobody knows.
+        meant: Their meaning when the newest batch was written; empty if unknown.
         planned: The new version.
-        is_new_code: Whether the newest batch was written by other code.
+        is_new_code: True if the newest batch was written by other code.
     """
 
     pipeline: str
@@ -40,10 +40,10 @@ class UpgradeFacts:
 
 
 def compare(facts: UpgradeFacts) -> list[Finding]:
-    """All that speaks against going on; empty if the new version finds the state that it would keep."""
+    """Return all reasons against the new version; empty if it finds the state that it would keep."""
     operators = list(_operators(facts))
     if operators:
-        # Columns and meanings of other operators say no more than that.
+        # Different operators imply different columns and meanings, which are not reported again.
         return operators
     tables = list(_tables(facts))
     has_other_columns = any(finding.finding_id in _OTHER_COLUMNS for finding in tables)
@@ -98,7 +98,7 @@ def _unread(facts: UpgradeFacts, before: KeptState, after: KeptState) -> Iterato
 
 
 def _settings(facts: UpgradeFacts, before: KeptState, after: KeptState) -> Iterator[Finding]:
-    """What `transformWithState` declares. A state more begins empty; one less is not read any more."""
+    """Compare `transformWithState`. A new state begins empty; a removed state is no longer read."""
     changed = {
         name: f"{value} -> {after.settings[name]}"
         for name, value in before.settings.items()
@@ -132,7 +132,7 @@ def _label(state: KeptState) -> str:
 
 
 def _differences(facts: UpgradeFacts, before: KeptState, after: KeptState) -> Iterator[Finding]:
-    """Tables that both have. One that is new begins empty, and one that is gone is not read any more."""
+    """Compare tables in both versions. A new table begins empty; a removed table is no longer read."""
     new = {table.name: table for table in after.tables}
     if before.stores != after.stores:
         yield _error(
@@ -181,16 +181,17 @@ def _names(columns: tuple[StateColumn, ...]) -> list[str]:
 
 
 def _fits(old: StateColumn | None, new: StateColumn | None) -> bool:
-    """As Spark has it: the same type in the same place, and no nulls where there were none."""
+    """Return True if Spark accepts it: same type and position, and no nulls where there were none."""
     if old is None or new is None:
         return False
     return old.type == new.type and (old.nullable or not new.nullable)
 
 
 def _is_same(facts: UpgradeFacts, state: KeptState) -> bool:
-    """Whether it is known that the operators compute the same, whatever their columns are called.
+    """Return True if the operators are known to compute the same, despite different column names.
 
-    What `transformWithState` puts into a column is for its own code to know; only it has settings.
+    Only the code of a `transformWithState` knows the meaning of its columns, and only that operator has
+    settings.
     """
     return not state.settings and bool(facts.meant) and facts.meant == facts.planned.meanings
 

@@ -1,8 +1,8 @@
-"""A shadow: the declared version makes newest batches of a pipeline again, on a copy that lies aside.
+"""A shadow: the declared version repeats the newest batches of a pipeline on a separate copy.
 
-Each with its offsets, its watermark and its clock, from the state that it began with. So what the tables have
-of these batches is what the version in use made of the same records, and rows that differ are the change.
-Decided here; `engine/shadow.py` acts.
+Each batch has its original offsets, watermark and clock, and starts from its original state. The tables have
+the rows that the running version made of the same records, so any difference in the rows is the effect of the
+change. Decisions are made here; `engine/shadow.py` acts.
 """
 
 from __future__ import annotations
@@ -25,21 +25,21 @@ from tidemill.spec.trigger import Trigger
 
 PAGE = "shadow-run"
 
-# Why no batch can be compared, of a checkpoint without any.
+# Reason why no batch can be compared, for a checkpoint without any.
 NOTHING = "none is finished"
 
-# In the place of columns, of a table that only one of the versions writes.
+# Used in place of columns for a table that only one of the versions writes.
 WHOLE = "the whole table"
 
 
 @dataclass(frozen=True)
 class Stretch:
-    """Batches of a generation that are made again.
+    """The batches of a generation that a shadow repeats.
 
     Args:
-        generation: Whose.
-        after: Batch that the copy begins after.
-        last: The last one.
+        generation: Name of the generation.
+        after: Batch after which the copy begins.
+        last: Last repeated batch.
     """
 
     generation: str
@@ -48,23 +48,23 @@ class Stretch:
 
     @property
     def batches(self) -> range:
-        """Their numbers."""
+        """Return the numbers of the repeated batches."""
         return range(self.after + 1, self.last + 1)
 
 
 class ShadowResult(BaseModel):
-    """What came of it.
+    """The result of a shadow run.
 
     Args:
-        pipeline: Whose batches.
-        generation: Whose batches.
-        first: Number of the first one.
-        last: Number of the last one.
-        differences: One for each table, and for each that takes records set aside. Missing rows are those
-            that only the declared version makes, surplus rows those that only the table has.
-        added: Columns that only the declared version writes, by table; with a type, if that is what changed.
-        dropped: Columns that it does not write any more, by table.
-        left_out: What is not compared, and why.
+        pipeline: Pipeline of the batches.
+        generation: Generation of the batches.
+        first: First repeated batch.
+        last: Last repeated batch.
+        differences: One for each table, including tables of rejected and late records. Only the declared
+            version makes missing rows; only the table has surplus rows.
+        added: Columns that only the declared version writes, by table; with a type if the type changed.
+        dropped: Columns that the declared version no longer writes, by table.
+        left_out: Parts that are not compared, each with the reason.
     """
 
     model_config = ConfigDict(frozen=True)
@@ -80,17 +80,17 @@ class ShadowResult(BaseModel):
 
     @property
     def is_same(self) -> bool:
-        """Whether the declared version makes the same rows in the same columns."""
+        """Return True if the declared version makes the same rows in the same columns."""
         return all(found.is_none for found in self.differences) and not self.added and not self.dropped
 
     def without_rows(self) -> ShadowResult:
-        """The same without what the rows hold, for logs."""
+        """Return the result without row contents, for logs."""
         nothing: dict[str, tuple[str, ...]] = {"missing_rows": (), "surplus_rows": ()}
         differences = tuple(found.model_copy(update=nothing) for found in self.differences)
         return self.model_copy(update={"differences": differences})
 
     def lines(self) -> Iterator[str]:
-        """As a person reads it."""
+        """Yield the result as readable lines."""
         batches = f"batch {self.first}" if self.first == self.last else f"batches {self.first}-{self.last}"
         yield f"{self.pipeline}: {batches} of {self.generation}, made again by the declared version"
         for found in self.differences:
@@ -108,10 +108,10 @@ class ShadowResult(BaseModel):
 
 @dataclass(frozen=True)
 class ShadowLayout(Layout):
-    """A root of its own for what a shadow writes; what it reads lies where it always does.
+    """A layout with a separate root for the shadow's tables, while its inputs stay in the live root.
 
     Args:
-        live: Of the pipeline that is copied.
+        live: Layout of the copied pipeline.
         own_tables: Tables that the shadow writes.
     """
 
@@ -119,20 +119,20 @@ class ShadowLayout(Layout):
     own_tables: frozenset[str]
 
     def table(self, table: str) -> str:
-        """Delta table `<zone>/<table>`."""
+        """Return the path of the Delta table `<zone>/<table>`."""
         return super().table(table) if table in self.own_tables else self.live.table(table)
 
     def folder(self, path: str) -> str:
-        """Folder that a pipeline file names."""
+        """Return the folder that a pipeline file names."""
         return self.live.folder(path)
 
     def folder_pattern(self, path: str) -> str:
-        """Return what Spark reads of such a folder."""
+        """Return the pattern that Spark reads in such a folder."""
         return self.live.folder_pattern(path)
 
 
 def tables_to_compare(pipeline: Pipeline, generation: str) -> list[str]:
-    """Tables that are declared, are there, and are written by the version that made the newest batch."""
+    """Return the declared, existing tables that the version of the newest batch writes."""
     tables = [sink.table for sink in pipeline.spec.delta_sinks]
     opened = {table: open_table(pipeline.layout.table(table)) for table in tables}
     there = {table: found for table, found in opened.items() if found is not None}
@@ -146,7 +146,7 @@ def tables_to_compare(pipeline: Pipeline, generation: str) -> list[str]:
 
 
 def shadow_of(pipeline: Pipeline, tables: Collection[str]) -> Pipeline:
-    """The pipeline with a place of its own, some of its tables and no other sink; one batch at each start."""
+    """Return the pipeline with a separate layout, only the given tables as sinks, and one batch per start."""
     layout = ShadowLayout(pipeline.layout.shadow(pipeline.name), pipeline.layout, frozenset(tables))
     alone = with_tables_alone(pipeline, tables)
     run = pipeline.spec.run.model_copy(update={"mode": "stream", "trigger_": Trigger("once")})
@@ -158,13 +158,13 @@ def shadow_of(pipeline: Pipeline, tables: Collection[str]) -> Pipeline:
 
 
 def with_tables_alone(pipeline: Pipeline, tables: Collection[str]) -> Pipeline:
-    """The pipeline as it is, with no sink but these tables."""
+    """Return the pipeline with no sinks except these tables."""
     sinks = [sink for sink in pipeline.spec.sinks if sink.delta is not None and sink.delta.table in tables]
     return replace(pipeline, spec=pipeline.spec.model_copy(update={"sinks": sinks}))
 
 
 def sinks_left_out(pipeline: Pipeline) -> dict[str, str]:
-    """Sinks that are not compared, and why."""
+    """Return the sinks that are not compared, each with the reason."""
     return {
         f"sinks[{place}] ({sink.kind})": "a shadow writes tables alone"
         for place, sink in enumerate(pipeline.spec.sinks)
@@ -173,11 +173,11 @@ def sinks_left_out(pipeline: Pipeline) -> dict[str, str]:
 
 
 def check_can_be_shadowed(pipeline: Pipeline, tables: Collection[str]) -> None:
-    """See that its batches can be made again aside, without touching what is not the shadow's own.
+    """Check that a shadow can repeat the batches without touching other data.
 
     Args:
-        pipeline: Whose.
-        tables: Those of its tables that there are.
+        pipeline: Pipeline to check.
+        tables: Its existing tables.
 
     Raises:
         UsageError: TIDE-CTRL-096.
@@ -216,15 +216,15 @@ def _why_not_read(pipeline: Pipeline, source: Source) -> list[str]:
 def choose_stretch(
     live: Current, held: Sequence[int], tables: Mapping[str, Iterable[Commit]], wanted: int
 ) -> Stretch:
-    """The newest batches that can be made again and compared: as many as are wanted, or fewer.
+    """Return the newest batches that can be repeated and compared, at most `wanted`.
 
-    A commit of anyone else, such as a backfill's, between them would be taken for a difference.
+    A foreign commit between them, such as a backfill's, would look like a difference.
 
     Args:
-        live: Of whose generation.
-        held: Finished batches that its checkpoint holds, with the offsets of the one before, rising.
+        live: Record of the live generation.
+        held: Finished batches in its checkpoint whose previous offsets also exist, in ascending order.
         tables: Commits of each table, newest first.
-        wanted: How many.
+        wanted: Maximum number of batches.
 
     Raises:
         GateRefusedError: TIDE-CTRL-095, if there is none.
@@ -254,7 +254,7 @@ def choose_stretch(
 
 
 def own_batch(commit: Commit, pipeline: str, generation: str) -> int | None:
-    """Number of the batch that a commit is, of a generation of a pipeline; None if it is something else."""
+    """Return the batch number of a commit of this pipeline's generation; None for other commits."""
     entry = commit.entry
     if entry is None or commit.is_by_verb:
         return None
@@ -262,9 +262,9 @@ def own_batch(commit: Commit, pipeline: str, generation: str) -> int | None:
 
 
 def _uninterrupted(commits: Iterable[Commit], live: Current, last: int, enough: int) -> int | None:
-    """The oldest batch up to `last` with nothing but later ones of the generation after it.
+    """Return the oldest batch up to `last` that is followed only by later batches of the generation.
 
-    None if nothing stands in the way of beginning after `enough`.
+    None if every batch after `enough` qualifies.
     """
     oldest: int | None = None
     for commit in commits:

@@ -1,4 +1,4 @@
-"""What the findings about a new version come to: one of four words, and what to do. Pure."""
+"""Turn the findings about a new version into one of four answers and a next action. Pure."""
 
 from __future__ import annotations
 
@@ -10,11 +10,11 @@ from tidemill.checkpoint.findings import Finding, worst_first
 
 Answer = Literal["compatible", "needs repartition", "needs new generation", "refused"]
 
-# The gate's words for a change that goes well once a person says that it is meant.
+# The gate's finding for a change that is safe once an operator accepts it.
 TO_ACCEPT = "TIDE-CKPT-093"
 
-# What each finding that forbids a start asks for; any other is a refusal: something is wrong that no new
-# generation cures, or that must be looked at first.
+# Answer for each finding that forbids a start. Any other finding is a refusal: a problem that no new
+# generation cures, or that must be examined first.
 _ASKS: dict[str, Answer] = {
     TO_ACCEPT: "compatible",
     "TIDE-CKPT-026": "needs repartition",
@@ -35,12 +35,12 @@ _MILDEST_FIRST: tuple[Answer, ...] = ("compatible", "needs repartition", "needs 
 
 @dataclass(frozen=True)
 class Verdict:
-    """Whether a new version can take over.
+    """The answer if a new version can take over.
 
     Args:
-        answer: `compatible`: it goes on from the checkpoint. `needs repartition`: after that verb.
-            `needs new generation`: only from a beginning of its own. `refused`: not as it is.
-        findings: Why, and what to know, worst first.
+        answer: `compatible`: it continues from the checkpoint. `needs repartition`: it continues after that
+            verb. `needs new generation`: it needs a new beginning. `refused`: it cannot start as it is.
+        findings: Reasons and notes, worst first.
     """
 
     answer: Answer
@@ -48,18 +48,18 @@ class Verdict:
 
     @property
     def must_be_accepted(self) -> bool:
-        """Whether it is compatible, but a person has to say first that the change is meant."""
+        """Return True if the version is compatible, but an operator must accept the change first."""
         return self.answer == "compatible" and self.objection is not None
 
     @property
     def objection(self) -> Finding | None:
-        """What a start would be refused for now; None if it would go through."""
+        """Return the finding that would refuse a start now; None if a start would succeed."""
         errors = [finding for finding in self.findings if finding.severity == "error"]
         return max(errors, key=lambda finding: _MILDEST_FIRST.index(_asked(finding)), default=None)
 
 
 def verdict_of(findings: Iterable[Finding]) -> Verdict:
-    """The verdict; the worst finding decides."""
+    """Return the verdict; the worst finding decides."""
     found = worst_first(list(findings))
     asked = [_asked(finding) for finding in found if finding.severity == "error"]
     return Verdict(max(asked, key=_MILDEST_FIRST.index, default="compatible"), tuple(found))

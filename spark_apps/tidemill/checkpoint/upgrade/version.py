@@ -1,4 +1,4 @@
-"""What one version of a pipeline keeps as state, and what its stateful operators mean."""
+"""The state that one version of a pipeline keeps, and the meaning of its stateful operators."""
 
 from __future__ import annotations
 
@@ -24,9 +24,9 @@ class KeptState(_Frozen):
         name: Spark's name of it, such as `stateStoreSave` or `dedupe`.
         partitions: Number of its partitions.
         stores: Names of its stores.
-        tables: What they hold.
-        unread: Those of the stores whose schema is missing or cannot be read.
-        settings: What `transformWithState` was declared with: time mode, and kind of each state.
+        tables: Content of the stores.
+        unread: Stores whose schema is missing or unreadable.
+        settings: Declaration of `transformWithState`: time mode, and kind of each state.
     """
 
     number: int
@@ -39,16 +39,16 @@ class KeptState(_Frozen):
 
 
 class Meaning(_Frozen):
-    """What one stateful operator computes, told by the columns that the transform is given.
+    """The computation of one stateful operator, expressed in the input columns of the transform.
 
-    Two versions that keep state of the same types can mean something else by it: windows of another length,
-    a sum where there was a maximum. Spark does not see that.
+    Two versions can keep state of the same types with different meanings: windows of another length, or a sum
+    instead of a maximum. Spark does not detect that.
 
     Args:
         kind: Spark's name of the operation in the plan.
-        keys: What rows are brought together by.
-        functions: What is kept of them, without of what.
-        inputs: Of what; new rows may have it changed if that was meant.
+        keys: Grouping keys.
+        functions: Aggregate functions, without their inputs.
+        inputs: Inputs of the functions; new rows may have changed inputs if that is intended.
     """
 
     kind: str
@@ -62,9 +62,9 @@ class PlannedVersion(_Frozen):
 
     Args:
         operators: Its stateful operators, by number.
-        meanings: What they compute, in the order of the plan.
-        warnings: What was found in the transform that does not forbid it, by id.
-        spark: Version of Spark that planned it; another one may put the same meaning into other words.
+        meanings: Their meanings, in plan order.
+        warnings: Ids of findings about the transform that do not forbid it.
+        spark: Version of Spark that planned it; another version may express the same meaning differently.
     """
 
     operators: tuple[KeptState, ...] = ()
@@ -74,7 +74,7 @@ class PlannedVersion(_Frozen):
 
 
 def kept_in(reader: CheckpointReader) -> tuple[KeptState, ...]:
-    """The stateful operators of a checkpoint, by number."""
+    """Return the stateful operators of a checkpoint, by number."""
     return tuple(_kept(reader, operator) for operator in reader.operators)
 
 
@@ -92,27 +92,27 @@ def _kept(reader: CheckpointReader, operator: Operator) -> KeptState:
 
 
 def keep_meanings(store: Store, path: str, version: PlannedVersion) -> None:
-    """Remember what the operators of a version mean that is about to write; nothing for one without state.
+    """Store the operators' meanings of a version that is about to write; do nothing without state.
 
     Args:
         store: The storage.
         path: `Layout.meanings` of the code, whose digest each batch's ledger entry names.
-        version: With its meanings; the rest is not looked at.
+        version: The version; only its meanings and its Spark version are stored.
     """
     if version.meanings:
         store.write_json(path, version.model_dump(mode="json", include={"meanings", "spark"}))
 
 
 def read_version(store: Store, path: str) -> PlannedVersion:
-    """Return what `keep_meanings` kept; a version without meanings if it kept nothing."""
+    """Return what `keep_meanings` stored; a version without meanings if it stored nothing."""
     document = store.read_json(path)
     return PlannedVersion() if document is None else PlannedVersion.model_validate(document)
 
 
 def read_meanings(store: Store, path: str, spark: str) -> tuple[Meaning, ...]:
-    """What they meant, in the words of this Spark.
+    """Return the stored meanings, as this Spark version expresses them.
 
-    Empty if no driver of a release that knows of this has run that code, or one with another Spark.
+    Empty if no driver has stored them for that code, or only one with another Spark version.
     """
     known = read_version(store, path)
     return known.meanings if known.spark == spark else ()

@@ -1,1 +1,1 @@
-"""What changes checkpoints: one file per verb, and what several of them share."""
+"""The verbs that change checkpoints: one file per verb, and their shared parts."""

@@ -1,4 +1,4 @@
-"""`acknowledge`: a changed declaration, or changed code, is meant; the live generation goes on with it."""
+"""`acknowledge`: an operator accepts a changed declaration or changed code for the live generation."""
 
 from __future__ import annotations
 
@@ -19,17 +19,17 @@ from tidemill.storage.store import Store
 
 
 def plan_acknowledge(store: Store, pipeline: Pipeline, check_state: Callable[[], None]) -> dict[str, Any]:
-    """What was changed, and the record that accepts it.
+    """Return the changes, and the record that accepts them.
 
     Args:
         store: Control files.
-        pipeline: What was changed.
+        pipeline: The changed pipeline.
         check_state: Raises if the state does not fit the new code. Spark must plan the code for that, so it
-            is called only where the code was changed and nothing is known of it.
+            is called only if the code was changed and no analysis of it is stored.
 
     Raises:
         UsageError: TIDE-CKPT-076, if the pipeline has never run.
-        GateRefusedError: As a start, for anything else that the gate finds; as `check_state`.
+        GateRefusedError: As a start, for any other finding of the gate; as `check_state`.
     """
     live = read_current(store, pipeline.layout, pipeline.name)
     if live is None:
@@ -49,7 +49,7 @@ def plan_acknowledge(store: Store, pipeline: Pipeline, check_state: Callable[[],
 def acknowledge_steps(
     store: Store, pipeline: Pipeline, request: Request, plan: Mapping[str, Any]
 ) -> tuple[Step, ...]:
-    """The generation stays; its newest record says what is accepted, by whom and why."""
+    """Return the step: the generation stays, and its new record stores what is accepted, by whom and why."""
 
     def accept(_: Notes) -> None:
         live = Current.model_validate(plan["live"])

@@ -1,4 +1,4 @@
-"""`backup`: a consistent copy of a checkpoint, also while its stream goes on, and where its tables stood."""
+"""`backup`: a consistent copy of a checkpoint, even while its stream runs, and its tables' versions."""
 
 from __future__ import annotations
 
@@ -29,7 +29,7 @@ from tidemill.storage.store import Store
 
 @dataclass(frozen=True)
 class BackupRequest:
-    """Who asks for a backup, why, and when; the moment names it."""
+    """The operator who asks for a backup, the reason and the time; the time names the backup."""
 
     by: str
     why: str
@@ -37,7 +37,7 @@ class BackupRequest:
 
     @property
     def name(self) -> str:
-        """Name of the backup: names sort by time."""
+        """Return the name of the backup; names sort by time."""
         return f"{self.at:%Y%m%dt%H%M%S%f}z"
 
 
@@ -46,15 +46,16 @@ def take_backup(
 ) -> Manifest:
     """Copy the live generation as it was at its newest committed batch.
 
-    1. A whole copy of the checkpoint.
-    2. The tables' versions at its batch, proven by their logs.
-    3. Manifest: from here on it is a backup. A crash before leaves a folder that `prune` removes.
-    4. Audit entry.
+    1. Make a whole copy of the checkpoint.
+    2. Find the tables' versions at its batch, proven by their logs.
+    3. Write the manifest, which makes the folder a backup. A crash before this step leaves a folder that
+       `prune` removes.
+    4. Write the audit entry.
 
     Raises:
         UsageError: TIDE-CKPT-048, if no batch was ever committed.
-        GateRefusedError: TIDE-CKPT-049 if the copy is not whole, -080 or -092 if a table does not stand where
-            the checkpoint does.
+        GateRefusedError: TIDE-CKPT-049 if the copy is not whole, -080 or -092 if a table does not agree with
+            the checkpoint.
     """
     check_person(request.by)
     check_reason(request.why)
@@ -78,7 +79,7 @@ def take_backup(
 
 
 def plan_backup(store: Store, pipeline: Pipeline) -> dict[str, Any]:
-    """What a backup would copy now. Writes nothing.
+    """Return what a backup would copy now. Write nothing.
 
     Raises:
         UsageError: TIDE-CKPT-048, if no batch was ever committed.

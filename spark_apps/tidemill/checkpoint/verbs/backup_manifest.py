@@ -1,4 +1,4 @@
-"""`backups/<name>/manifest.json`: what a backup holds. Written last; a folder without one is no backup."""
+"""`backups/<name>/manifest.json`: the content of a backup. A folder without a manifest is not a backup."""
 
 from __future__ import annotations
 
@@ -28,21 +28,21 @@ class BackedUpFile(BaseModel):
 
 
 def digest_of(content: bytes) -> BackedUpFile:
-    """What a manifest says of a file."""
+    """Return the manifest's description of a file."""
     return BackedUpFile(size=len(content), sha256=hashlib.sha256(content).hexdigest())
 
 
 class Manifest(BaseModel):
-    """What a backup holds: a checkpoint as it was when a batch was committed, and where the tables stood.
+    """The content of a backup: a checkpoint at a committed batch, and the versions of the tables then.
 
     Args:
-        backup: Its name.
+        backup: Name of the backup.
         batch_id: Newest committed batch in it.
-        lineage: Earlier generations whose batches lead to it, each with the last one that does.
-        query_id: Of the query it was taken from.
-        tables: Each table that there was, with the version that has all of this batch and nothing later of
-            this pipeline.
-        files: By path below the checkpoint.
+        lineage: Earlier generations whose batches lead to it, each with its last such batch.
+        query_id: Id of the query that it was taken from.
+        tables: Each existing table, with the version that has all batches up to this one and no later batch
+            of this pipeline.
+        files: Files by path below the checkpoint.
     """
 
     model_config = ConfigDict(frozen=True, extra="ignore")
@@ -63,17 +63,17 @@ class Manifest(BaseModel):
 
     @property
     def size(self) -> int:
-        """Bytes of all files."""
+        """Return the total size of the files, in bytes."""
         return sum(file.size for file in self.files.values())
 
 
 def backup_folder(layout: Layout, pipeline: str, backup: str) -> str:
-    """Folder of one backup."""
+    """Return the folder of one backup."""
     return f"{layout.backups(pipeline)}/{check_request_id(backup)}"
 
 
 def read_manifest(store: Store, layout: Layout, pipeline: str, backup: str) -> Manifest:
-    """One backup.
+    """Return one backup's manifest.
 
     Raises:
         UsageError: TIDE-CKPT-046, if there is no such backup.
@@ -101,7 +101,7 @@ def read_manifest(store: Store, layout: Layout, pipeline: str, backup: str) -> M
 
 
 def read_manifests(store: Store, layout: Layout, pipeline: str) -> list[Manifest]:
-    """All complete backups, oldest first; one that cannot be read is none."""
+    """Return all complete backups, oldest first; unreadable ones are left out."""
     found = []
     for name in store.list_names(layout.backups(pipeline)):
         try:

@@ -1,4 +1,7 @@
-"""Where a reset begins, and what that means for each partition: what is never read, and what again. Pure."""
+"""The beginning of a reset and its effect on each partition: records never read, and records read again.
+
+Pure.
+"""
 
 from __future__ import annotations
 
@@ -13,13 +16,13 @@ from tidemill.ledger.entry import Positions
 
 @dataclass(frozen=True)
 class Beginning:
-    """Where a reset begins.
+    """The offsets where a reset begins.
 
     Args:
-        start: First offset to read of each partition; None for a source that is not Kafka's, which begins
-            as its declaration says.
-        asked: Whether the broker was asked for it: then it names all partitions that there are.
-        topics: That the pipeline reads now; None if a pattern says it.
+        start: First offset to read of each partition; None for a source other than Kafka, which begins as
+            declared.
+        asked: True if the offsets come from the broker; then they include all partitions.
+        topics: Topics that the pipeline reads now; None for a pattern.
     """
 
     start: Positions | None
@@ -27,7 +30,7 @@ class Beginning:
     topics: frozenset[str] | None = None
 
     def is_gone(self, topic: str, partition: str) -> bool:
-        """Whether nothing more is to be read of a partition that was read before."""
+        """Return True if a partition that was read before will not be read any more."""
         if self.start is None or partition in self.start.get(topic, {}):
             return False
         return self.asked or (self.topics is not None and topic not in self.topics)
@@ -35,12 +38,12 @@ class Beginning:
 
 @dataclass(frozen=True)
 class ReadBefore:
-    """How far a table has read.
+    """The read position of a table.
 
     Args:
         ends: Next offset of each partition.
-        topic_ids: Ids that the topics had.
-        cluster: Whose offsets they are, by topic.
+        topic_ids: Ids of the topics at that time.
+        cluster: Cluster of the offsets, by topic.
     """
 
     ends: Positions
@@ -48,9 +51,10 @@ class ReadBefore:
     cluster: Mapping[str, str] = field(default_factory=dict)
 
     def is_of_another(self, topic: str, now: TopicFacts) -> bool:
-        """Whether the offsets are known to be those of another topic of this name.
+        """Return True if the offsets are known to be those of another topic with the same name.
 
-        Its id tells, or the cluster; else that it has fewer records than were read: not every broker has ids.
+        The evidence is a different topic id, a different cluster, or fewer records than were read, because
+        not every broker has topic ids.
         """
         pairs = (
             (self.topic_ids.get(topic), now.ids.get(topic)),
@@ -64,12 +68,12 @@ class ReadBefore:
 def compare(
     beginning: Beginning, read: Mapping[str, ReadBefore], topics: Sequence[TopicFacts] = ()
 ) -> list[dict[str, Any]]:
-    """One row for each table and partition: where the table stands, and where it is begun.
+    """Return one row per table and partition, with the table's position and the new beginning.
 
     Args:
-        beginning: The new one.
-        read: By table.
-        topics: What the source says now, of each stream; empty if nobody was asked.
+        beginning: The new beginning.
+        read: Read positions by table.
+        topics: Current facts of each stream's source; empty if no broker was asked.
 
     Raises:
         UsageError: TIDE-CKPT-043, if a partition that was read has no beginning.
@@ -90,9 +94,9 @@ def compare(
 
 
 def left_and_repeated(rows: list[dict[str, Any]]) -> dict[str, Any]:
-    """The rows as parts of a plan, with the numbers of records that are never read, or read again.
+    """Return the rows as parts of a plan, with the numbers of records that are never read or read again.
 
-    Each record counts once, however many tables lack it, or have it.
+    Each record counts once, even if several tables lack it or have it.
     """
 
     def counted_once(key: str) -> int:
@@ -111,7 +115,7 @@ def left_and_repeated(rows: list[dict[str, Any]]) -> dict[str, Any]:
 
 
 def check_unread(pipeline: str, plan: Mapping[str, Any]) -> None:
-    """See that a plan leaves nothing out that was not read yet, whether its source still has it or not.
+    """Check that a plan skips no unread records, even if the source no longer has them.
 
     Raises:
         UsageError: TIDE-CKPT-104.
@@ -122,7 +126,7 @@ def check_unread(pipeline: str, plan: Mapping[str, Any]) -> None:
     shown = {
         f"{row['topic']}-{row['partition']} {row.get('unread_from')} -> {row['begins_at']}" for row in gaps
     }
-    # Where the tables stand is no place in another topic.
+    # Offsets of the tables are meaningless in another topic.
     is_another = any(row.get("is_another") for row in gaps)
     earlier = (
         "at its oldest record: --from earliest" if is_another else "where the tables stand: --from OFFSETS"
@@ -164,7 +168,7 @@ def _rows(
                 "begins_at": begins,
                 "unread_from": unread,
                 "never_read": 0 if unread is None or begins is None else max(0, begins - unread),
-                # Offsets of another topic name other records, unless those were copied.
+                # Offsets of another topic refer to other records, unless the records were copied.
                 "read_again": 0 if is_another else again,
                 "read_again_if_copied": again if is_another else 0,
                 "is_another": is_another,

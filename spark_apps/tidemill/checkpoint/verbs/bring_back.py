@@ -1,4 +1,4 @@
-"""Archived files go back to where they came, for a stream that begins anew: part of `reset`."""
+"""Move archived files back into their folder, for a stream that begins again: part of `reset`."""
 
 from __future__ import annotations
 
@@ -16,15 +16,17 @@ from tidemill.storage.store import Store
 
 
 def plan_bring_back(store: Store, pipeline: Pipeline, *, without_missing: bool) -> dict[str, Any]:
-    """What comes back, and what cannot, by stream; empty where nothing was archived or deleted.
+    """Return the files that can be moved back and those that cannot, by stream.
+
+    Streams without archived or deleted files are left out.
 
     Args:
         store: The storage.
-        pipeline: Which.
-        without_missing: Whether someone has agreed to go without the rest.
+        pipeline: The pipeline.
+        without_missing: True if the operator has agreed to go without the missing files.
 
     Raises:
-        UsageError: TIDE-FILE-004, if files cannot come back and nobody has agreed.
+        UsageError: TIDE-FILE-004, if files cannot be moved back and the operator has not agreed.
     """
     plan: dict[str, Any] = {}
     for stream, stored in _stored(pipeline):
@@ -58,7 +60,7 @@ def plan_bring_back(store: Store, pipeline: Pipeline, *, without_missing: bool) 
 
 
 def bring_back_step(pipeline: Pipeline) -> Step:
-    """Move what is archived back; nothing that is there is written over: both stay then."""
+    """Return the step that moves archived files back; an existing file is never overwritten, both stay."""
 
     def act(_: Notes) -> None:
         for _stream, stored in _stored(pipeline):

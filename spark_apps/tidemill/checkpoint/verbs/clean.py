@@ -1,7 +1,7 @@
-"""`clean`: files that were read, and that nothing needs where they are, are archived or deleted.
+"""`clean`: archive or delete files that were read and are no longer needed in their folder.
 
-Runs beside a live stream: it takes only what the live generation has read for good, so it takes no hold and
-fences nobody off. What is not finished keeps other verbs from beginning.
+It can run while the stream runs, because it takes only files that the live generation will not read again. So
+it takes no hold and fences no driver. While a `clean` is unfinished, other verbs cannot begin.
 """
 
 from __future__ import annotations
@@ -30,29 +30,29 @@ from tidemill.spec.units import format_duration
 from tidemill.storage.files_store import has_one_name
 from tidemill.storage.store import Store
 
-# Files moved or deleted at the same time, which hides the waits of an object store.
+# Files moved or deleted concurrently, to hide an object store's latency.
 FILES_AT_ONCE = 8
 
-# Where Spark's own files sink keeps which of the files in a folder count.
+# Spark's files sink stores here which files of a folder count.
 _SINK_LOG = "_spark_metadata/"
 
 ARCHIVE, DELETE = "archive", "delete"
 
-# By stream: its files, and the names of those that may go now.
+# By stream: its files, and the names of those that may be removed now.
 Allowed = dict[str, tuple[StoredFiles, list[str]]]
 
-# Looks again, at the streams whose files are archived, or deleted.
+# Checks again which files may be archived, or deleted.
 Look = Callable[[str], Allowed]
 
 
 @dataclass(frozen=True)
 class CleanFacts:
-    """One stream, looked at.
+    """The facts and the decision for one stream.
 
     Args:
         stored: Its files.
-        points: What was read of them, and when.
-        decision: What becomes of them.
+        points: The files that were read, and when.
+        decision: The decision for each file.
     """
 
     stored: StoredFiles
@@ -61,32 +61,33 @@ class CleanFacts:
 
 
 def window_of(kept: Retention) -> timedelta:
-    """Return how far back a rewind may go: as was asked for, or further.
+    """Return the rewind window: the requested time, or longer.
 
-    Also where `tidemill plan` promises less: batches that come less often than assumed reach that far.
+    The retention can be longer than `tidemill plan` promises, because batches can be less frequent than
+    assumed.
     """
     return max(kept.asked, kept.rewindable)
 
 
 def age_of(pipeline: Pipeline, files: FilesSource) -> timedelta:
-    """Age at which files may go."""
+    """Return the age at which files may be removed."""
     return max(files.keep_for or timedelta(0), window_of(retention_of(pipeline.spec)))
 
 
 def plan_clean(
     store: Store, pipeline: Pipeline, left: str = "", now: datetime | None = None
 ) -> dict[str, Any]:
-    """What goes, by stream. Writes nothing.
+    """Return the files to remove, by stream. Write nothing.
 
     Args:
         store: The storage.
-        pipeline: Whose files.
-        left: Why nothing may go now; empty if it may.
-        now: The moment that ages count to.
+        pipeline: Pipeline whose files are cleaned.
+        left: Reason why nothing may be removed now; empty if there is none.
+        now: Reference time for ages.
 
     Raises:
         GateRefusedError: If checkpoint and tables do not belong together, or a checkpoint is damaged.
-        UnavailableError: TIDE-FILE-005, if a folder is not there.
+        UnavailableError: TIDE-FILE-005, if a folder does not exist.
     """
     moment = now or datetime.now(UTC)
     live = read_current(store, pipeline.layout, pipeline.name)
@@ -114,9 +115,9 @@ def plan_clean(
 def clean_steps(
     store: Store, pipeline: Pipeline, request: Request, plan: Mapping[str, Any], why_left: Callable[[], str]
 ) -> tuple[Step, ...]:
-    """1. Record what is deleted. 2. Archive and delete what the plan names and may still go.
+    """Return the steps: record the deletions, then archive and delete the planned files that may still go.
 
-    A request that was cut short may be completed much later: `why_left` tells again why nothing may go.
+    An interrupted request may be completed much later, so `why_left` checks again if nothing may be removed.
     """
 
     def look(after: str) -> Allowed:
@@ -142,7 +143,7 @@ def clean_steps(
 
 
 def look_at(store: Store, pipeline: Pipeline, stream: str, moment: datetime) -> CleanFacts:
-    """Look at one stream and decide, as of a moment."""
+    """Decide about the files of one stream at a given time."""
     files = cleaned_sources(pipeline)[stream]
     stored = stored_files(pipeline.layout, files.path)
     if stored is None:
@@ -164,7 +165,7 @@ def _candidates(stored: StoredFiles, points: PointsOfReturn) -> Iterable[Candida
     is_local = "://" not in stored.store.root
     for uri, read in points.live.items():
         name = stored.place.name_of_uri(uri)
-        # Of another folder: the declaration has named that one before.
+        # None means that the file is in another folder, which an earlier declaration named.
         if name is not None:
             alike = is_local or has_one_name(name)
             archived = stored.archived.get(name)
@@ -191,7 +192,7 @@ def _stream_plan(pipeline: Pipeline, files: FilesSource, facts: CleanFacts) -> d
 
 
 def _allowed(store: Store, pipeline: Pipeline, plan: Mapping[str, Any], after: str) -> Allowed:
-    """What of the plan may go now: the generation may be another one by now, or a file."""
+    """Return the planned files that may still be removed; the generation or a file may have changed since."""
     live = read_current(store, pipeline.layout, pipeline.name)
     if live is None or live.generation != plan["generation"]:
         return {}
@@ -235,5 +236,5 @@ def _delete(stored: StoredFiles, name: str) -> None:
 
 def _at_once(act: Callable[[str], None], names: Iterable[str]) -> None:
     with ThreadPoolExecutor(FILES_AT_ONCE) as threads:
-        # Asking for the results raises what one has raised.
+        # Reading the results raises the errors of the threads.
         list(threads.map(act, names))

@@ -1,8 +1,8 @@
-"""`fork`: another pipeline goes on from where this one stood, with tables of its own.
+"""`fork`: another pipeline continues from the state of this one, with separate tables.
 
-For a shadow that runs a new transform beside the old one, or to rehearse a rewind. The original is only
-read; it may run on meanwhile. The fork is declared first, as a pipeline file with the same source and other
-tables; or it is the same pipeline with a root of its own inside this one, as for a game day.
+A fork is for a shadow that runs a new transform next to the old one, or for a rehearsal of a rewind. The
+original is only read and may keep running. The fork is declared first: either as a pipeline file with the
+same source and other tables, or as the same pipeline with a separate root inside this one, as in a game day.
 """
 
 from __future__ import annotations
@@ -37,7 +37,7 @@ from tidemill.spec.sources import Source
 from tidemill.storage.advance import Told, nobody_told
 from tidemill.storage.store import Store
 
-# A copied table's version: 0 creates it, 1 adds the rows.
+# Version of a copied table: version 0 creates it, version 1 adds the rows.
 _COPIED_VERSION = 1
 
 
@@ -48,19 +48,19 @@ def plan_fork(
     ask_broker: AskBroker,
     without_rows: Collection[str] = (),
 ) -> dict[str, Any]:
-    """Which table becomes which.
+    """Return the plan, with the source table of each of the fork's tables.
 
     Args:
         store: The storage.
         pipelines: The original, and the fork.
-        batch_id: Last batch that both share; by default the newest finished one.
-        ask_broker: What the source still has.
+        batch_id: Last batch that both share; by default the newest finished batch.
+        ask_broker: Asks the broker which records it still has.
         without_rows: Tables of the fork that begin empty.
 
     Raises:
         UsageError: TIDE-CKPT-076 if the original has never run, -079 if the declarations do not fit each
             other.
-        GateRefusedError: TIDE-CKPT-080 if there is something in the fork's place; as `look_ahead`.
+        GateRefusedError: TIDE-CKPT-080 if the fork already has a state or tables; as `look_ahead`.
     """
     origin, fork = pipelines
     _check_declarations(origin, fork)
@@ -89,7 +89,7 @@ def fork_steps(
     plan: Mapping[str, Any],
     told: Told = nobody_told,
 ) -> tuple[Step, ...]:
-    """1. The checkpoint's copy. 2. The tables' copies. 3. The fork's first generation."""
+    """Return the steps: copy the checkpoint, copy the tables, and create the fork's first generation."""
     origin, fork = pipelines
     parent = origin.layout.checkpoint(origin.name, plan["parent"])
 

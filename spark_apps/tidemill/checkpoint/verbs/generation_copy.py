@@ -1,21 +1,21 @@
-"""A checkpoint as it was after a batch, copied into another folder under a query id of its own.
+"""Copy a checkpoint as it was after a batch into another folder, under a new query id.
 
-What belongs to a batch, by file (Spark 4.2):
+The files of a batch (Spark 4.2):
 
-    offsets/N, commits/N            batch N; those after the last one are left out
-    watermarks/N                    ours: the watermark of each of several streams after batch N
+    offsets/N, commits/N            batch N; later batches are left out
+    watermarks/N                    Tidemill's: the watermark of each of several streams after batch N
     state/…/V.changelog, .zip       state that batch V starts from; after batch N that is version N + 1
-    state/…/SSTs, logs              what snapshots refer to, whatever their version
+    state/…/SSTs, logs              files that snapshots refer to, of any version
     state/<op>/_metadata/v2/N       the operator since batch N
     sources/<source>/L              files source: entry L of its log; the batch's offset names the last one
     sources/<source>/L.compact      all entries up to L
     sources/<source>/…              other sources: where they began
-    warm_start.json                 ours: the past that the checkpoint began with
+    warm_start.json                 Tidemill's: the past that the checkpoint began with
 
-The files source takes every file of its log for read, so entries after the batch's must go, also those inside
-a compact file. Hidden files are left out: Hadoop's `.N.crc` is not asked for when it is missing, and is taken
-for a sign of damage when its file is another. Spark's own checksums of state files (`….changelog.crc`) are
-copied: Spark verifies what it loads by them.
+The files source treats every file in its log as read. So entries after the batch's last one must be removed,
+even from a compact file. Hidden files are left out: Hadoop does not need `.N.crc`, but a `.N.crc` of another
+file looks like damage. Spark's own checksums of state files (`….changelog.crc`) are copied, because Spark
+uses them to verify the files it loads.
 """
 
 from __future__ import annotations
@@ -36,8 +36,8 @@ from tidemill.checkpoint.warm_start import WARM_START
 from tidemill.storage.advance import Told, Work, nobody_told
 from tidemill.storage.store import Store
 
-# Files copied at the same time. An object store answers in milliseconds, so a few at once hide the wait; more
-# than this is of no use to a local disk.
+# Files copied concurrently. An object store answers in milliseconds, so a few at once hide its latency. More
+# would not help on a local disk.
 PARALLEL_COPIES = 8
 
 # Spark's default of spark.sql.streaming.fileSource.log.compactInterval, in entries.
@@ -52,11 +52,11 @@ _COPIED = (*_BATCH_FOLDERS, "sources/", "state/", WARM_START)
 
 @dataclass(frozen=True)
 class CopyPlan:
-    """What a copy consists of.
+    """The files of a copy.
 
     Args:
-        copied: Files taken as they are, by their path below the checkpoint.
-        written: Files made anew: path and content.
+        copied: Files copied unchanged, by path below the checkpoint.
+        written: New files: path and content.
     """
 
     copied: tuple[str, ...]
@@ -64,10 +64,10 @@ class CopyPlan:
 
 
 def plan_copy(reader: CheckpointReader, batch_id: int, query_id: str) -> CopyPlan:
-    """Decide what a copy after a batch consists of.
+    """Decide which files a copy after a batch has.
 
     Raises:
-        LookupError: If the checkpoint does not hold the batch.
+        LookupError: If the checkpoint does not have the batch.
         TornFileError: If the log of a files source is torn.
     """
     offsets = reader.offsets(batch_id)
@@ -85,10 +85,10 @@ def plan_copy(reader: CheckpointReader, batch_id: int, query_id: str) -> CopyPla
 def copy_checkpoint(
     reader: CheckpointReader, batch_id: int, target: tuple[str, str], told: Told = nobody_told
 ) -> None:
-    """Copy into a folder of the same storage that nobody else writes to, under a query id.
+    """Copy into a folder of the same storage, under the given query id. No other process may write there.
 
     Raises:
-        FileNotFoundError: If a file is gone since it was listed.
+        FileNotFoundError: If a file was deleted after the listing.
     """
     folder, query_id = target
     plan = plan_copy(reader, batch_id, query_id)
@@ -98,7 +98,7 @@ def copy_checkpoint(
 
 
 def logs_of_batch(reader: CheckpointReader, offsets: OffsetsFile) -> dict[str, bytes]:
-    """The logs of the files sources as a batch needs them: all entries up to those that it reads.
+    """Return the logs of the files sources with all entries up to those that a batch reads.
 
     Raises:
         LookupError: If an entry is gone.
@@ -111,7 +111,7 @@ def logs_of_batch(reader: CheckpointReader, offsets: OffsetsFile) -> dict[str, b
 def copy_files(
     reader: CheckpointReader, plan: CopyPlan, store: Store, target: str, told: Told = nobody_told
 ) -> dict[str, BackedUpFile]:
-    """Copy into a folder, perhaps of another storage; what was copied, without files that are gone by now."""
+    """Copy into a folder of this or another storage; return the copied files, without those deleted since."""
 
     def copy(name: str) -> tuple[str, BackedUpFile] | None:
         content = plan.written.get(name)
@@ -145,10 +145,9 @@ def _source_of(name: str) -> str:
 
 
 def _file_logs(reader: CheckpointReader, offsets: OffsetsFile) -> dict[str, int]:
-    """Newest entry of the log of each files source.
+    """Return the newest log entry of each files source.
 
-    A source that a query reads twice, as a join with itself does, has a line for each in `offsets/N`, and one
-    log.
+    If a query reads a source twice, as in a self-join, the source has two lines in `offsets/N` but one log.
     """
     ends = {source: last for source, end in offsets.ends.items() if (last := file_log_id(end)) is not None}
     logs = {
@@ -161,10 +160,10 @@ def _file_logs(reader: CheckpointReader, offsets: OffsetsFile) -> dict[str, int]
 
 
 def _log_until(reader: CheckpointReader, source: str, last: int) -> dict[str, bytes]:
-    """The log of a files source as it was when entry `last` was its newest.
+    """Return the log of a files source as it was when entry `last` was the newest.
 
-    Made anew: the compact file before `last` may have been deleted once there was a newer one, which says of
-    each entry what it was.
+    It is built again, because Spark may have deleted the compact file before `last` once a newer one existed.
+    The newer compact file still says which entry each file belongs to.
     """
     folder = f"sources/{source}"
     entries = _numbered(name[len(folder) + 1 :] for name in reader.names if name.startswith(f"{folder}/"))
@@ -179,10 +178,10 @@ def _log_until(reader: CheckpointReader, source: str, last: int) -> dict[str, by
 
 
 def _log_files(folder: str, by_entry: Mapping[int, list[Any]], last: int) -> dict[str, bytes]:
-    """The entries up to `last` as one compact file and single ones after it.
+    """Return the entries up to `last` as one compact file followed by single files.
 
-    From a single compact file Spark takes the distance between two: a divisor of its number plus one, not
-    below the default. So it does not look for another one before `last`.
+    From a single compact file Spark derives the compact interval: a divisor of its number plus one, at least
+    the default. So Spark does not look for another compact file before `last`.
     """
     compact = (last + 1) // COMPACT_INTERVAL * COMPACT_INTERVAL - 1
     files = {}
@@ -199,7 +198,7 @@ def _log_file(documents: Iterable[Any]) -> bytes:
 
 
 def _numbered(names: Iterable[str]) -> dict[int, str]:
-    """Names of log entries by number; a compact one stands for the plain one."""
+    """Return the names of log entries by number; a compact file replaces the plain one."""
     entries: dict[int, str] = {}
     for name in names:
         match = _LOG_ENTRY.fullmatch(name)

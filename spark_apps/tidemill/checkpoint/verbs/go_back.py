@@ -1,10 +1,10 @@
-"""A pipeline goes on from a batch of a checkpoint: the core of rewind, restore, fork and repartition.
+"""Continue a pipeline from a batch of a checkpoint: the core of rewind, restore, fork and repartition.
 
-Spark's own parts do not go back alone: Delta keeps the transactions that a RESTORE takes back and would skip
-the repeated batches, newer state files would be loaded by number, and a checkpoint that was cut by hand still
-has the query id that the ledger knows. So the checkpoint is copied up to the batch under a new query id, each
-table is brought to the batch and closed to the generation that is left, and the new generation's transaction
-ids are fresh. The old generation stays as it is, and the same core leads back to it.
+Spark's and Delta's files cannot simply be moved back. Delta keeps the transaction versions after a RESTORE
+and would skip the repeated batches. Newer state files would be loaded by number. A checkpoint that was
+truncated by hand keeps the query id that the ledger knows. So the checkpoint is copied up to the batch under
+a new query id. Each table is restored to the batch and closed to the abandoned generation, and the new
+generation has new transaction ids. The old generation stays unchanged, so the same core can return to it.
 """
 
 from __future__ import annotations
@@ -40,15 +40,15 @@ from tidemill.storage.store import Store
 # Fills the folder of a new generation, under a query id.
 Fill = Callable[[str, str], None]
 
-# Gives one table of a plan to the new generation, whose first entry it gets; returns the table's id.
+# Hands one table of a plan to the new generation and writes its first ledger entry; returns the table's id.
 HandOver = Callable[[Mapping[str, Any], LedgerEntry], str]
 
 
 def plan_of_prospect(prospect: Prospect) -> dict[str, Any]:
-    """What becomes of checkpoint and tables.
+    """Return the plan for checkpoint and tables.
 
     Raises:
-        GateRefusedError: TIDE-CKPT-040, if others would lose rows.
+        GateRefusedError: TIDE-CKPT-040, if other writers would lose rows.
     """
     for way in prospect.ways.values():
         if way.undo.foreign:
@@ -60,7 +60,7 @@ def plan_of_prospect(prospect: Prospect) -> dict[str, Any]:
 
 
 def plan_without_tables(prospect: Prospect) -> dict[str, Any]:
-    """What becomes of the checkpoint."""
+    """Return the plan for the checkpoint."""
     live, origin = prospect.live, prospect.origin
     undone = {c.entry.batch_id for way in prospect.ways.values() for c in way.undo.batches if c.entry}
     if live is not None and live.generation == origin.generation:
@@ -87,13 +87,13 @@ def plan_without_tables(prospect: Prospect) -> dict[str, Any]:
 
 @dataclass(frozen=True)
 class NewGeneration:
-    """The making of a generation, step by step.
+    """The creation of a generation, step by step.
 
     Args:
         store: Control files and checkpoints.
-        layout: Where they are.
-        request: Whose.
-        plan: All that was decided.
+        layout: Paths in the storage.
+        request: The request.
+        plan: The plan.
     """
 
     store: Store
@@ -102,7 +102,7 @@ class NewGeneration:
     plan: Mapping[str, Any]
 
     def steps(self, fill: Fill, hand_over: HandOver) -> tuple[Step, ...]:
-        """1. A checkpoint of the attempt's own. 2. The tables. 3. The new generation is the live one."""
+        """Return the steps: write a new checkpoint, hand over the tables, switch the generation."""
         return (
             Step("write checkpoint", partial(self._write_checkpoint, fill), self._missing_in_checkpoint),
             *(
@@ -117,7 +117,7 @@ class NewGeneration:
         )
 
     def _write_checkpoint(self, fill: Fill, _: Notes) -> Notes:
-        """An attempt that stood still meanwhile fills another folder than the one that goes on."""
+        """Fill a new folder, so that a stalled attempt and the attempt that continues never share one."""
         pipeline = self.request.pipeline
         generation, query_id = claim_generation(self.store, self.layout, pipeline, self.plan["above"])
         fill(self.layout.checkpoint(pipeline, generation), query_id)
@@ -167,14 +167,14 @@ class NewGeneration:
             by=request.by,
             request_id=request.request_id,
             base=base,
-            # The request means what is declared now; what the batch was made with is no change either.
+            # The request accepts the current declaration, and also the one that made the batch.
             accepted=plan.get("accepted"),
         )
         switch_to(self.store, self.layout, record)
 
 
 def restoring(restore: RestoreTable) -> HandOver:
-    """Hands a table over that stays where it is."""
+    """Return a function that hands over a table by restoring it in place."""
 
     def hand_over(table: Mapping[str, Any], base: LedgerEntry) -> str:
         restore(TableRestore(table["path"], table["to"], table["version"], base, tuple(table["closes"])))
@@ -184,10 +184,10 @@ def restoring(restore: RestoreTable) -> HandOver:
 
 
 def switch_to(store: Store, layout: Layout, record: Current) -> None:
-    """Make a generation the live one; done before is done.
+    """Make a generation the live one; do nothing if this request has already done so.
 
     Raises:
-        GateRefusedError: TIDE-CKPT-042, if someone else has changed the generation since the plan.
+        GateRefusedError: TIDE-CKPT-042, if another request has changed the generation since the plan.
     """
     if switch_generation(store, layout, record):
         return
@@ -204,20 +204,20 @@ def switch_to(store: Store, layout: Layout, record: Current) -> None:
 
 
 def closed_ids(live: Current | None, table: str) -> list[str]:
-    """Transaction ids of the generation that is left."""
+    """Return the transaction ids of the abandoned generation."""
     return [] if live is None else [transaction_id(live.pipeline, live.generation, table)]
 
 
 def base_entry(
     pipeline: Pipeline, table: str, batch_id: int | None, carried: Mapping[str, Any]
 ) -> dict[str, Any]:
-    """The first entry of the new generation, without what only its attempt knows.
+    """Return the first entry of the new generation, without the values that only an attempt knows.
 
     Args:
-        pipeline: What goes on.
-        table: As in ledger entries.
-        batch_id: Batch after which the table stands; None if the generation begins without any.
-        carried: What else it says, such as sources and shape of the parent's last batch.
+        pipeline: Pipeline that continues.
+        table: Name as in ledger entries.
+        batch_id: Last batch in the table; None if the generation begins without one.
+        carried: Further values, such as sources and shape of the parent's last batch.
     """
     fresh = LedgerEntry(
         pipeline=pipeline.name,
@@ -233,7 +233,7 @@ def base_entry(
 
 
 def carried_over(told: LedgerEntry) -> dict[str, Any]:
-    """What a batch says that holds for the generation after it."""
+    """Return the values of a batch's entry that also hold for the next generation."""
     shape = {} if told.shape is None else {"shape": told.shape}
     return {"sources": told.sources, "watermark": told.watermark, "code": told.code, **shape}
 
@@ -243,7 +243,10 @@ def _has_event_time(prospect: Prospect) -> bool:
 
 
 def _newest_generation(prospect: Prospect) -> str:
-    """The newest name that the tables know, also of tables that came from elsewhere: its ids are taken."""
+    """Return the newest generation that the tables know, even from tables copied from elsewhere.
+
+    The new generation must be higher, because the transaction ids of this one are taken.
+    """
     entries = (commit.entry for way in prospect.ways.values() for commit in way.table.commits)
     mine = {e.generation for e in entries if e and e.pipeline == prospect.pipeline.name and e.generation}
     return max({prospect.origin.generation, *mine})
@@ -269,7 +272,10 @@ def _table(prospect: Prospect, way: Way) -> dict[str, Any]:
 
 
 def _carried(prospect: Prospect, way: Way) -> dict[str, Any]:
-    """By this table's entry of the batch, else another one's (the quarantine has not every), else offsets."""
+    """Return the carried values: this table's or another's entry of the batch, or else its offsets.
+
+    The quarantine table does not have an entry for every batch.
+    """
     told = (w.told for w in (way, *prospect.ways.values()) if w.told is not None)
     found = next((entry for entry in told if entry.batch_id == prospect.batch_id), None)
     if found is not None:

@@ -1,4 +1,4 @@
-"""What going on from a batch of a checkpoint meets: found out, and refused, before anything changes."""
+"""Check a continuation from a batch of a checkpoint, and refuse it before anything changes."""
 
 from __future__ import annotations
 
@@ -17,19 +17,19 @@ from tidemill.ledger.proof import Side
 from tidemill.spec.project import Pipeline
 from tidemill.storage.store import Store
 
-# Asks the broker for what only it knows; the facts as they are, and why, if it does not answer.
+# Asks the broker. If the broker does not answer, returns the facts unchanged and the reason.
 AskBroker = Callable[[CheckpointFacts, Pipeline], tuple[CheckpointFacts, str]]
 
 
 @dataclass(frozen=True)
 class Origin:
-    """The checkpoint to go on from.
+    """The checkpoint to continue from.
 
     Args:
         reader: Its files.
         generation: Its name.
-        side: Whose batches lead to it.
-        tables: Ids that the pipeline's tables must have, as far as they are known.
+        side: Generations whose batches lead to it.
+        tables: Ids that the pipeline's tables must have, if they are known.
     """
 
     reader: CheckpointReader
@@ -40,16 +40,16 @@ class Origin:
 
 @dataclass(frozen=True)
 class Prospect:
-    """Going on from a batch, with nothing that forbids it.
+    """A continuation from a batch that passed all checks.
 
     Args:
-        pipeline: What goes on.
-        origin: From where.
-        live: Record of the live generation; None where the pipeline never ran.
-        batch_id: Last one that stays.
-        ways: What leads each table there.
-        facts: The checkpoint as it will be.
-        unanswered: Why no broker was asked whether the source has what follows; empty if it was.
+        pipeline: Pipeline that continues.
+        origin: Checkpoint to continue from.
+        live: Record of the live generation; None if the pipeline never ran.
+        batch_id: Last batch that stays.
+        ways: How each table is brought to that batch.
+        facts: Facts of the future checkpoint.
+        unanswered: Reason why no broker was asked for the next records; empty if one was asked.
     """
 
     pipeline: Pipeline
@@ -62,7 +62,7 @@ class Prospect:
 
 
 def origin_of(store: Store, pipeline: Pipeline, record: Current) -> Origin:
-    """A generation of the pipeline itself."""
+    """Return a generation of the pipeline as an origin."""
     tables = {} if record.base is None else record.base.tables
     return Origin(
         CheckpointReader(store, pipeline.layout.checkpoint(pipeline.name, record.generation)),
@@ -75,17 +75,17 @@ def origin_of(store: Store, pipeline: Pipeline, record: Current) -> Origin:
 def look_ahead(
     pipeline: Pipeline, origin: Origin, live: Current | None, batch_id: int, ask_broker: AskBroker
 ) -> Prospect:
-    """Check all that must hold, before anything changes.
+    """Check everything that must hold, before anything changes.
 
     Raises:
-        GateRefusedError: TIDE-CKPT-070 if the checkpoint does not hold the batch, -075 if the gate would
-            refuse to go on from there, because state or input is gone or the declaration was changed; as
+        GateRefusedError: TIDE-CKPT-070 if the checkpoint does not have the batch; -075 if the gate would
+            refuse to continue from it, because state or input is gone or the declaration was changed; as
             `ways_to`.
     """
     _check_held(pipeline, origin, batch_id)
     left = None if live is None else tuple(live.side.limits)
     ways = ways_to(pipeline, origin.side, batch_id, left, origin.tables)
-    # A fork has no live generation: it would read again what the original has read.
+    # A fork has no live generation, and it reads again the records that the original has read.
     since = _read_since(pipeline, origin.reader, ()) if live is None else _taken_back(pipeline, live, ways)
     facts = gather_cut(origin.reader, pipeline, batch_id, since)
     facts, unanswered = ask_broker(facts, pipeline)
@@ -97,12 +97,12 @@ def look_ahead(
 
 
 def check_prospect(facts: CheckpointFacts, batch_id: int | None) -> None:
-    """Refuse what the gate would refuse once it is done.
+    """Raise an error if the gate would refuse the future checkpoint.
 
     Raises:
         GateRefusedError: TIDE-CKPT-075.
     """
-    # What was changed since, and could be acknowledged, the verb's own plan tells.
+    # The verb's own plan reports changes that an operator could acknowledge.
     meant = replace(facts, accepted=declared_now(facts))
     refusal = next((finding for finding in examine(meant) if finding.severity == "error"), None)
     if refusal is not None:
@@ -117,12 +117,12 @@ def check_prospect(facts: CheckpointFacts, batch_id: int | None) -> None:
 
 
 def declared_now(facts: CheckpointFacts) -> Accepted:
-    """The declaration as it is now, as accepted by a request."""
+    """Return the current declaration as an accepted one."""
     return Accepted(shape=facts.declared.shape, code=facts.declared.code)
 
 
 def never_ran(pipeline: str) -> UsageError:
-    """The refusal of a verb that needs a checkpoint."""
+    """Return the error of a verb that needs a checkpoint."""
     return UsageError(
         "TIDE-CKPT-076",
         "This pipeline has never run; it has no checkpoint.",
@@ -132,7 +132,7 @@ def never_ran(pipeline: str) -> UsageError:
 
 
 def _table_facts(batch_id: int, told: LedgerEntry) -> TableFacts:
-    """A table as it will be."""
+    """Return the facts of the future table."""
     return TableFacts(
         batch_id,
         begun=True,
@@ -166,9 +166,9 @@ def _check_held(pipeline: Pipeline, origin: Origin, batch_id: int) -> None:
 
 
 def _taken_back(pipeline: Pipeline, live: Current | None, ways: Mapping[str, Way]) -> ReadSince | None:
-    """What the live generation has read for the rows that go.
+    """Return the records that the live generation has read for the rows to undo.
 
-    One that has written nothing yet, as after a rewind, has the batches that it was copied with.
+    If the live generation has written nothing yet, as after a rewind, these are the batches copied into it.
     """
     entries = (commit.entry for way in ways.values() for commit in way.undo.batches)
     if live is None:
@@ -180,8 +180,8 @@ def _taken_back(pipeline: Pipeline, live: Current | None, ways: Mapping[str, Way
 
 
 def _read_since(pipeline: Pipeline, reader: CheckpointReader, numbers: Iterable[int]) -> ReadSince | None:
-    # Only of files does nothing but the checkpoint tell what was read. It may be torn, and a verb is to mend
-    # that: it is not asked where the source or the ledger tells.
+    # Only for a files source is the checkpoint the only record of what was read. The checkpoint may be torn,
+    # and this verb may be the repair. So it is read only if neither the source nor the ledger has the fact.
     files = any(stream.spec.source.files is not None for stream in pipeline.streams.values())
     last = max(numbers, default=max(reader.commit_ids, default=None) if files else None)
     if last is None:

@@ -1,7 +1,7 @@
-"""`prune`: what nobody needs any more goes to the trash, and old trash is deleted.
+"""`prune`: move unneeded files to the trash, and delete old trash.
 
-Runs beside a live stream: it touches nothing that a driver, a start or a restore reads, so it takes no hold
-and fences nobody off. The live generation, its parent and what a backup names always stay.
+It can run while the stream runs, because no driver, start or restore reads the files it moves. So it takes no
+hold and fences no driver. The live generation, its parent and generations with a backup always stay.
 """
 
 from __future__ import annotations
@@ -23,24 +23,24 @@ from tidemill.names import GENERATION_PATTERN, Layout
 from tidemill.spec.project import Pipeline
 from tidemill.storage.store import Store, StoredFile
 
-# A backup without a manifest is given up when nothing was written to it for so long; far longer than the
+# A backup without a manifest counts as abandoned after this time without a write. It is far longer than the
 # copy of the largest checkpoint takes.
 ABANDONED_BACKUP = timedelta(days=1)
 
-# Most files and folders that one run moves, so that a wrong number of `--keep` stays small. A day's
-# epochs and receipts of a stream that restarts every minute are fewer.
+# Maximum number of files and folders that one run moves, to limit the damage of a wrong `--keep`. A stream
+# that restarts every minute creates fewer epochs and receipts in a day.
 MAX_MOVES = 5_000
 
 
 @dataclass(frozen=True)
 class Keep:
-    """How much stays, besides what always stays.
+    """Amounts to keep, in addition to the files that always stay.
 
     Args:
-        generations: Newest of the old generations.
-        backups: Newest complete backups.
-        records: Newest receipts, epochs and journal entries, each.
-        trash: How long trash stays.
+        generations: Number of newest old generations.
+        backups: Number of newest complete backups.
+        records: Number of newest receipts, epochs and journal entries, each.
+        trash: Time that trash stays.
     """
 
     generations: int = 2
@@ -51,18 +51,18 @@ class Keep:
 
 @dataclass(frozen=True)
 class PruneFacts:
-    """What a prune is decided from.
+    """The facts that decide a prune.
 
     Args:
         state: State folder.
         files: All files below it.
         live: Record of the live generation.
-        backed_up: By complete backup: the generation that it is of.
-        trash: What lies there.
-        closed: Journal entries that have come to their end, oldest first.
-        now: The moment that ages count to.
-        recorded: Generations that are or were live; None if that is not known. Another one is left of a
-            request that was given up, or was put there by hand, and nobody goes back to it.
+        backed_up: Generation of each complete backup, by backup.
+        trash: Content of the trash.
+        closed: Ended journal entries, oldest first.
+        now: Reference time for ages.
+        recorded: Generations that are or were live; None if unknown. Any other generation is left over from
+            an abandoned request or was created by hand, so no verb returns to it.
     """
 
     state: str
@@ -76,7 +76,7 @@ class PruneFacts:
 
 
 def gather_prune(store: Store, pipeline: Pipeline) -> PruneFacts:
-    """Read; writes nothing."""
+    """Read the facts; write nothing."""
     layout, name = pipeline.layout, pipeline.name
     return PruneFacts(
         layout.state(name),
@@ -91,7 +91,7 @@ def gather_prune(store: Store, pipeline: Pipeline) -> PruneFacts:
 
 
 def plan_prune(facts: PruneFacts, keep: Keep) -> dict[str, Any]:
-    """What is moved, oldest first, and which trash is deleted."""
+    """Return the paths to move, oldest first, and the trash to delete."""
     backups = _old_backups(facts, keep)
     moves = [
         *_old_generations(facts, keep, backups),
@@ -108,7 +108,7 @@ def plan_prune(facts: PruneFacts, keep: Keep) -> dict[str, Any]:
 
 
 def prune_steps(store: Store, layout: Layout, request: Request, plan: Mapping[str, Any]) -> tuple[Step, ...]:
-    """1. Move to the trash. 2. Delete old trash."""
+    """Return the steps: move to the trash, then delete old trash."""
     move = partial(_move, store, layout, request, [item["path"] for item in plan["moves"]])
     delete = partial(_delete, store, layout.state(request.pipeline), [i["path"] for i in plan["deletes"]])
     return (
@@ -120,7 +120,7 @@ def prune_steps(store: Store, layout: Layout, request: Request, plan: Mapping[st
 def _left(
     store: Store, layout: Layout, request: Request, items: Iterable[Mapping[str, Any]], _: Notes
 ) -> str:
-    """Name paths that are still there and should be gone."""
+    """Name the paths that still exist and should be gone."""
     state, kept = layout.state(request.pipeline), _protected(read_current(store, layout, request.pipeline))
     files = (PurePosixPath(file.path).relative_to(state) for file in store.list_files(state))
     there = {str(path) for file in files for path in (file, *file.parents)} - kept
@@ -129,7 +129,7 @@ def _left(
 
 def _move(store: Store, layout: Layout, request: Request, paths: Iterable[str], _: Notes) -> None:
     for path in paths:
-        # Again, because someone may have made it the live one since the plan.
+        # Check again, because a verb may have made the generation live since the plan.
         if path not in _protected(read_current(store, layout, request.pipeline)):
             folder = f"{layout.state(request.pipeline)}/{path}"
             move_to_trash(store, layout, request.pipeline, request.request_id, folder)
@@ -149,7 +149,7 @@ def _protected(live: Current | None) -> set[str]:
 def _old_generations(facts: PruneFacts, keep: Keep, old_backups: Iterable[str]) -> list[str]:
     kept_backups = set(facts.backed_up) - set(old_backups)
     protected = _protected(facts.live) | {facts.backed_up[name] for name in kept_backups}
-    # Without a record nobody knows which one is live.
+    # Without a record, the live generation is unknown, so all generations stay.
     generations = _names(facts, "") if facts.live is not None else []
     candidates = [name for name in generations if re.fullmatch(GENERATION_PATTERN, name)]
     removable = [name for name in candidates if name not in protected]
@@ -167,7 +167,7 @@ def _old_backups(facts: PruneFacts, keep: Keep) -> list[str]:
 
 
 def _old_records(facts: PruneFacts, keep: Keep, folder: str) -> list[str]:
-    # The newest epoch is what fences; it stays whatever is asked for.
+    # The newest epoch fences older drivers, so it stays even with `--keep 0`.
     return [f"{folder}/{name}" for name in _all_but_newest(_names(facts, f"{folder}/"), max(1, keep.records))]
 
 
@@ -177,7 +177,7 @@ def _all_but_newest(sorted_names: Iterable[str], count: int) -> list[str]:
 
 
 def _names(facts: PruneFacts, folder: str) -> list[str]:
-    """Names directly below a folder, sorted."""
+    """Return the names directly below a folder, sorted."""
     prefix = f"{facts.state}/{folder}"
     below = (file.path.removeprefix(prefix) for file in facts.files if file.path.startswith(prefix))
     return sorted({path.partition("/")[0] for path in below})

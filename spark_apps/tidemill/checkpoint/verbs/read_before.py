@@ -1,4 +1,4 @@
-"""How far a pipeline has read when it is reset: by its tables' ledgers, else by its checkpoint."""
+"""The read position of a pipeline at its reset, from its tables' ledgers, or else from its checkpoint."""
 
 from __future__ import annotations
 
@@ -18,17 +18,17 @@ from tidemill.storage.store import Store
 
 
 def stands(table: Table, pipeline: str) -> LedgerEntry | None:
-    """What the newest standing entry of any generation of the pipeline says."""
+    """Return the newest ledger entry that counts, of any generation of the pipeline."""
     return next(_entries(table, pipeline), None)
 
 
 def read_before(
     store: Store, pipeline: Pipeline, live: Current, tables: Mapping[str, Table]
 ) -> dict[str, ReadBefore]:
-    """How far each table has read, also one that is not there; the checkpoint of a pipeline without tables.
+    """Return the read position of each table, even of a missing table, or of the checkpoint if there is none.
 
-    Where a table says nothing of a partition, the checkpoint does. Tables of records that were set aside are
-    left out: only batches that had such records are in them.
+    If a table has no offset of a partition, the checkpoint's offset is used. Tables of rejected and late
+    records are left out, because they have only some of the batches.
     """
     checkpoint = _by_checkpoint(store, pipeline, live)
     found = {}
@@ -40,13 +40,13 @@ def read_before(
 
 
 def _newest_batch(table: Table, pipeline: str) -> LedgerEntry | None:
-    """As `stands`, but for what a reset wrote: it has read nothing, and names topics that came later."""
+    """As `stands`, but skip a reset's entry: it has read nothing, and it names topics added later."""
     read = (e for e in _entries(table, pipeline) if not (e.mode == "base" and e.batch_id is None))
     return next(read, None)
 
 
 def _entries(table: Table, pipeline: str) -> Iterator[LedgerEntry]:
-    """Of the stream, newest first; without its backfills."""
+    """Yield the stream's entries, newest first, without backfills."""
     entries = (commit.entry for commit in standing_commits(table.commits))
     return (e for e in entries if e and e.pipeline == pipeline and e.mode != "backfill")
 
@@ -64,7 +64,7 @@ def _by_entry(entry: LedgerEntry, known: Positions) -> ReadBefore:
 
 
 def _by_checkpoint(store: Store, pipeline: Pipeline, live: Current) -> ReadBefore:
-    """Where its newest finished batch ended, or where it began; nothing if that cannot be read."""
+    """Return the end of the newest finished batch, or the beginning; empty if they are unreadable."""
     path = pipeline.layout.checkpoint(pipeline.name, live.generation)
     batches = CheckpointBatches(store, path)
     try:

@@ -1,4 +1,4 @@
-"""Holds by hand: taking one, and releasing any, with an audit entry."""
+"""`hold` and `release`: take a hold by hand, and release any hold, with an audit entry."""
 
 from __future__ import annotations
 
@@ -21,7 +21,7 @@ from tidemill.storage.store import Store
 
 
 def hold_by_hand(store: Store, layout: Layout, pipeline: str, hold: Hold) -> bool:
-    """Forbid starts; False if there is a hold of this id already, which then stays as it is.
+    """Forbid starts; return False if a hold with this id already exists, which then stays unchanged.
 
     Raises:
         UsageError: TIDE-CKPT-030, TIDE-CKPT-031.
@@ -35,7 +35,7 @@ def hold_by_hand(store: Store, layout: Layout, pipeline: str, hold: Hold) -> boo
 
 
 def releasable(store: Store, layout: Layout, pipeline: str) -> list[Hold]:
-    """All holds, and unfinished requests that hold nobody but make other verbs wait."""
+    """Return all holds, and unfinished requests that have no hold but make other verbs wait."""
     holds = read_holds(store, layout, pipeline)
     held = {hold.id for hold in holds}
     waiting = (e for e in unfinished_entries(store, layout, pipeline) if e.request_id not in held)
@@ -46,7 +46,7 @@ def releasable(store: Store, layout: Layout, pipeline: str) -> list[Hold]:
 
 
 def check_releasable(store: Store, layout: Layout, pipeline: str, hold_id: str, *, force: bool) -> Hold:
-    """The hold, if it may be released.
+    """Return the hold if it may be released.
 
     Raises:
         UsageError: TIDE-CKPT-034, if there is no such hold.
@@ -69,14 +69,14 @@ def check_releasable(store: Store, layout: Layout, pipeline: str, hold_id: str, 
 
 
 def released_before(store: Store, layout: Layout, pipeline: str, hold_id: str, why: str) -> Hold | None:
-    """The hold as it was, if it is gone by a release for this very reason: its worker died before it heard.
+    """Return the former hold if this very request has released it, and died before it got the answer.
 
     Args:
         store: Control files.
-        layout: Where they are.
-        pipeline: Whose hold.
-        hold_id: The hold.
-        why: The reason, with what makes it one request's own.
+        layout: Paths in the storage.
+        pipeline: Pipeline of the hold.
+        hold_id: Id of the hold.
+        why: Reason, with a part that is unique to the request.
     """
     if any(hold.id == hold_id for hold in releasable(store, layout, pipeline)):
         return None
@@ -87,21 +87,20 @@ def released_before(store: Store, layout: Layout, pipeline: str, hold_id: str, w
 
 
 def release(store: Store, layout: Layout, pipeline: str, released: Hold, *, force: bool = False) -> Hold:
-    """Release a hold. With `force` its unfinished request is abandoned: it never continues.
+    """Release a hold. With `force`, its unfinished request is abandoned and never continues.
 
     1. Check.
-    2. Audit: who dies after this step releases again.
-    3. An attempt that is still at work is fenced off before its next step, and cannot end as verified.
-    4. Its number among the live generations is taken, for an attempt that stands still just before its
-       switch.
-    5. The hold goes.
+    2. Write the audit entry. If the process dies after this step, the operator releases again.
+    3. Fence an attempt that still runs before its next step, so it cannot end as verified.
+    4. Take the attempt's number among the live generations, in case it stalls just before its switch.
+    5. Remove the hold.
 
     Args:
         store: Control files.
-        layout: Where they are.
-        pipeline: Whose hold.
-        released: Its id, and who releases it, when and why.
-        force: Abandon the unfinished request behind it.
+        layout: Paths in the storage.
+        pipeline: Pipeline of the hold.
+        released: Id of the hold, with the operator, time and reason of the release.
+        force: True to abandon the unfinished request of the hold.
 
     Returns:
         The hold as it was.

@@ -1,8 +1,8 @@
-"""`repair`: writes `offsets/N` again as the ledger has it.
+"""`repair`: write `offsets/N` again from the ledger.
 
-Spark's checkpoint files are not exclusive: a driver that was fenced off can still overwrite `offsets/N`
-after the live one has committed batch N to the tables. The ledger is in the tables' own commits, so it says
-what batch N really read. Only the newest batches matter: Spark goes on from there.
+Spark's checkpoint files are not exclusive: a fenced driver can still overwrite `offsets/N` after the live
+driver has committed batch N to the tables. The ledger is in the tables' own commits, so it records what batch
+N really read. Only the newest batches matter, because Spark continues from them.
 """
 
 from __future__ import annotations
@@ -38,13 +38,13 @@ from tidemill.storage.store import Store
 
 @dataclass(frozen=True)
 class RepairFacts:
-    """What a repair is decided from.
+    """The facts that decide a repair.
 
     Args:
-        generation: The live one.
+        generation: The live generation.
         files: Content of the newest files of `offsets/`, by batch.
         entries: Ledger entries of the live generation's newest batches, of all tables.
-        checkpoint: The facts that the gate decides by.
+        checkpoint: The gate's facts.
     """
 
     generation: str
@@ -54,12 +54,12 @@ class RepairFacts:
 
 
 def gather_repair(store: Store, pipeline: Pipeline) -> RepairFacts:
-    """Read; writes nothing."""
+    """Read the facts; write nothing."""
     live = read_current(store, pipeline.layout, pipeline.name)
     generation = FIRST_GENERATION if live is None else live.generation
     folder = f"{pipeline.layout.checkpoint(pipeline.name, generation)}/offsets"
     numbers = sorted(int(name) for name in store.list_names(folder) if name.isdecimal())
-    # One more than is compared: a torn file takes its settings from the one before it.
+    # One more than is compared, because a torn file takes its settings from the file before it.
     contents = {number: store.read(f"{folder}/{number}") for number in numbers[-COMPARED_BATCHES - 1 :]}
     return RepairFacts(
         generation,
@@ -72,14 +72,14 @@ def gather_repair(store: Store, pipeline: Pipeline) -> RepairFacts:
 
 
 def _newest(table: Table, pipeline: str, generation: str) -> list[LedgerEntry]:
-    """The newest entries of a generation in a table."""
+    """Return the newest entries of a generation in a table."""
     entries = (commit.entry for commit in standing_commits(table.commits))
     mine = (e for e in entries if e and (e.pipeline, e.generation) == (pipeline, generation))
     return list(islice(mine, COMPARED_BATCHES + 1))
 
 
 def plan_repair(facts: RepairFacts) -> dict[str, Any]:
-    """Which files of `offsets/` are written again, and their new content.
+    """Return the files of `offsets/` to write again, with their new content.
 
     Raises:
         GateRefusedError: TIDE-CKPT-083, if the tables contradict each other; TIDE-CKPT-084, if a torn file
@@ -95,7 +95,7 @@ def plan_repair(facts: RepairFacts) -> dict[str, Any]:
 
 
 def repair_steps(store: Store, layout: Layout, request: Request, plan: Mapping[str, Any]) -> tuple[Step, ...]:
-    """For each file: keep the old one in the trash, write the new one, remove its checksum twin."""
+    """Return one step per file: keep the old file in the trash, write the new one, delete its checksum."""
     checkpoint = layout.checkpoint(request.pipeline, plan["generation"])
     trash = f"{trash_folder(layout, request.pipeline, request.request_id)}/{plan['generation']}"
     return tuple(
@@ -116,7 +116,7 @@ def _plan_batch(facts: RepairFacts, batch_id: int) -> dict[str, Any] | None:
     except TornFileError:
         found = None
     recorded = None if found is None else {source_name(key): end for key, end in found.ends.items()}
-    # The ledger may know less of one stream: entries named only its first use once.
+    # The ledger may know less about one stream, because older entries named only its first use.
     wanted = ends if found is None or found.is_named else {**(recorded or {}), **ends}
     if recorded == wanted and f"offsets/{batch_id}" not in facts.checkpoint.damaged:
         return None
@@ -136,7 +136,7 @@ def _line(end: Any) -> str:
 
 
 def _ends(facts: RepairFacts, batch_id: int) -> dict[str, Any]:
-    """What the batch read to, by name of the source, by all tables that have it."""
+    """Return the end offsets of the batch by source name, on which all tables must agree."""
     recorded = [e.ends for e in facts.entries if e.batch_id == batch_id]
     if any(ends != recorded[0] for ends in recorded):
         raise GateRefusedError(
@@ -151,7 +151,7 @@ def _ends(facts: RepairFacts, batch_id: int) -> dict[str, Any]:
 
 
 def _head(facts: RepairFacts, batch_id: int, *, torn: bool) -> list[str]:
-    """Version and metadata line: the file's own, or those of a neighbour with the batch's watermark."""
+    """Return the version and metadata line: the file's own, or a neighbour's with the batch's watermark."""
     if not torn:
         return facts.files[batch_id].decode().split("\n")[:2]
     for neighbour in (batch_id - 1, batch_id + 1):
@@ -182,8 +182,9 @@ def _write(store: Store, checkpoint: str, trash: str, file: Mapping[str, Any], _
     name = f"offsets/{file['batch_id']}"
     old = store.read(f"{checkpoint}/{name}")
     if old is not None and old != file["content"].encode():
-        # Once: a repeated step must not keep the repaired file as the old one.
+        # Create, not write: a repeated step must not store the repaired file as the old one.
         store.create(f"{trash}/{name}", old)
-    # The twin goes first: a file that contradicts its checksum cannot be read, one without can.
+    # Delete the checksum file first: a file that contradicts its checksum cannot be read, but a file without
+    # a checksum can.
     store.delete(f"{checkpoint}/offsets/.{file['batch_id']}.crc")
     store.write(f"{checkpoint}/{name}", file["content"].encode())

@@ -1,7 +1,7 @@
-"""`repartition`: the state of a pipeline in another number of partitions, in a new generation.
+"""`repartition`: a new generation with another number of state partitions.
 
-Spark fixes `shuffle_partitions` at a checkpoint's birth and ignores a later change without a word. Its own
-tool rewrites the state as a batch of its own, which reads nothing; that happens in a copy, and the new
+Spark fixes `shuffle_partitions` when a checkpoint is created and silently ignores later changes. Spark's own
+tool rewrites the state as an extra batch that reads nothing. Tidemill runs it in a copy, and the new
 generation begins after this batch, which no table needs.
 """
 
@@ -27,16 +27,16 @@ from tidemill.storage.store import Store
 
 PINNED_PARTITIONS = "spark.sql.shuffle.partitions"
 
-# Repartitions the state of a checkpoint directory, by adding a batch. Only Spark can.
+# Repartitions the state of a checkpoint directory by adding a batch. Only Spark can do this.
 RepartitionState = Callable[[str, int], None]
 
 
 def plan_repartition(store: Store, pipeline: Pipeline, partitions: int) -> dict[str, Any]:
-    """The new generation.
+    """Return the plan of the new generation.
 
     Raises:
         UsageError: TIDE-CKPT-076 if the pipeline has never run, -081 if there is nothing to do or the
-            pipeline file says otherwise.
+            pipeline file has another number.
         GateRefusedError: TIDE-CKPT-082 if a batch was begun and not finished; as `look_ahead`.
     """
     live = read_current(store, pipeline.layout, pipeline.name)
@@ -45,7 +45,7 @@ def plan_repartition(store: Store, pipeline: Pipeline, partitions: int) -> dict[
     origin = origin_of(store, pipeline, live)
     pinned = _check_wanted(pipeline, origin, partitions)
     last = _check_finished(pipeline, origin)
-    # As it was declared when the state was made: that it is declared otherwise now is the point.
+    # Check with the old number of partitions, because the changed number is the purpose of the verb.
     run = pipeline.spec.run.model_copy(update={"shuffle_partitions": pinned})
     as_before = replace(pipeline, spec=pipeline.spec.model_copy(update={"run": run}))
     plan = plan_of_prospect(look_ahead(as_before, origin, live, last, lambda facts, _: (facts, "not needed")))
@@ -60,7 +60,7 @@ def plan_repartition(store: Store, pipeline: Pipeline, partitions: int) -> dict[
     }
 
 
-def repartition_steps(  # noqa: PLR0913  # a plan's arguments, how to act, and who waits
+def repartition_steps(  # noqa: PLR0913  # plan arguments, actions and progress callback
     store: Store,
     pipeline: Pipeline,
     request: Request,
@@ -68,7 +68,7 @@ def repartition_steps(  # noqa: PLR0913  # a plan's arguments, how to act, and w
     acts: tuple[RepartitionState, RestoreTable],
     told: Told = nobody_told,
 ) -> tuple[Step, ...]:
-    """The core's steps; state is rewritten in the copy, where Spark adds its batch."""
+    """Return the core's steps; the state is rewritten in the copy, where Spark adds its batch."""
     repartition_state, restore = acts
     parent = pipeline.layout.checkpoint(request.pipeline, plan["parent"])
 
@@ -80,7 +80,7 @@ def repartition_steps(  # noqa: PLR0913  # a plan's arguments, how to act, and w
 
 
 def _after_sparks_batch(table: Mapping[str, Any], last: int, partitions: int) -> dict[str, Any]:
-    """The table stands after Spark's own batch, too: it has no row."""
+    """Return the table with Spark's extra batch as its newest, which has no rows."""
     shape = {**table["base"]["shape"], "shuffle_partitions": partitions}
     return {**table, "base": {**table["base"], "batch_id": last + 1, "shape": shape}}
 
@@ -121,7 +121,7 @@ def _check_wanted(pipeline: Pipeline, origin: Origin, partitions: int) -> int:
 
 
 def _check_finished(pipeline: Pipeline, origin: Origin) -> int:
-    """The newest batch, which must be finished everywhere."""
+    """Return the newest batch, which must be finished in the checkpoint and in all tables."""
     entries = (table.newest_entry(origin.side) for table in read_tables(pipeline).values())
     written = [e.batch_id for e in entries if e is not None and e.batch_id is not None]
     finished = max(origin.reader.commit_ids, default=-1)

@@ -1,10 +1,9 @@
-"""`reset`: a new generation without batches, that begins where one says.
+"""`reset`: a new generation without batches that begins at given offsets.
 
-Spark's Kafka source takes the beginning of a query from `sources/0/0`, before it looks at any option; a
-checkpoint that has this file and a query id, and nothing else, begins there with batch 0. State begins empty.
-The tables stay as they are, so the plan says which records will never be in them, and which twice.
-
-A warm start begins where the generation before stands, and reads the past before that for the state only.
+Spark's Kafka source reads the beginning of a query from `sources/0/0` before any option. A checkpoint with
+only this file and a query id begins there with batch 0. The state begins empty. The tables stay unchanged, so
+the plan reports which records will never be in them and which will be duplicated. A warm start begins where
+the previous generation stopped, and reads the past before that only for the state.
 """
 
 from __future__ import annotations
@@ -37,13 +36,13 @@ from tidemill.storage.store import Store
 
 @dataclass(frozen=True)
 class Wanted:
-    """What a person wants of a reset.
+    """The operator's choices for a reset.
 
     Args:
         start: First offset of each partition, by stream.
-        asked: Whether the broker told it.
-        warm: The past that it computes its state from first; then it begins at the end of that.
-        without_missing: Whether someone has agreed to go without files that cannot be read again.
+        asked: True if the offsets come from the broker.
+        warm: Past from which the state is computed first; live reading begins at its end.
+        without_missing: True if the operator has agreed to go without files that cannot be read again.
     """
 
     start: Mapping[str, Positions | None]
@@ -53,18 +52,18 @@ class Wanted:
 
 
 def plan_reset(store: Store, pipeline: Pipeline, wanted: Wanted, ask_broker: AskBroker) -> dict[str, Any]:
-    """The new generation, and for each table and partition what the new beginning means.
+    """Return the plan, with the effect of the new beginning on each table and partition.
 
     Args:
         store: The storage.
-        pipeline: What begins anew.
-        wanted: Where it begins, and how.
-        ask_broker: What the source still has.
+        pipeline: The pipeline.
+        wanted: The operator's choices.
+        ask_broker: Asks the broker which records it still has.
 
     Raises:
         UsageError: TIDE-CKPT-041 if there is nothing to reset, TIDE-CKPT-043 if a partition has no beginning,
             TIDE-FILE-004 if files that were read are gone.
-        GateRefusedError: TIDE-CKPT-075, if the source no longer has what comes first.
+        GateRefusedError: TIDE-CKPT-075, if the source no longer has the first records.
     """
     live = read_current(store, pipeline.layout, pipeline.name)
     if live is None:
@@ -103,11 +102,11 @@ def plan_reset(store: Store, pipeline: Pipeline, wanted: Wanted, ask_broker: Ask
 def reset_steps(
     store: Store, pipeline: Pipeline, request: Request, plan: Mapping[str, Any], restore: RestoreTable
 ) -> tuple[Step, ...]:
-    """The core's steps, with a checkpoint that holds nothing but its beginning; archived files come first."""
+    """Return the core's steps with an otherwise empty checkpoint, after a step for archived files."""
 
     def fill(folder: str, _: str) -> None:
         for source, start in plan["folders"].items():
-            # As Spark's KafkaSourceInitialOffsetWriter does: a NUL, the version, then the offsets.
+            # The format of Spark's KafkaSourceInitialOffsetWriter: a NUL, the version, then the offsets.
             offsets = json.dumps(start, separators=(",", ":"))
             store.write(f"{folder}/sources/{source}/0", b"\0v1\n" + offsets.encode())
         if plan["warm"] is not None:
@@ -118,19 +117,19 @@ def reset_steps(
 
 
 def _read_of(pipeline: Pipeline, table: Table) -> TableFacts:
-    """Which topics a table's rows are from."""
+    """Return the facts of the topics that a table's rows are from."""
     told = stands(table, pipeline.name)
     return TableFacts() if told is None else TableFacts(topic_ids=told.topic_ids, cluster=told.cluster)
 
 
 def _together(starts: Mapping[str, Positions | None]) -> Positions | None:
-    """The beginnings of all streams that are Kafka's; None if none is."""
+    """Return the beginnings of all Kafka streams together; None if there is no Kafka stream."""
     known = [start for start in starts.values() if start is not None]
     return {topic: partitions for start in known for topic, partitions in start.items()} if known else None
 
 
 def _topics(pipeline: Pipeline) -> frozenset[str] | None:
-    """Topics that the pipeline reads by name; None if a pattern says it."""
+    """Return the topics that the pipeline reads by name; None for a pattern."""
     named = [stream.source.topics_or_pattern for stream in pipeline.spec.streams.values()]
     if any(isinstance(topics, re.Pattern) for topics in named):
         return None
@@ -138,12 +137,12 @@ def _topics(pipeline: Pipeline) -> frozenset[str] | None:
 
 
 def _folder(pipeline: Pipeline, stream: str) -> str:
-    """A stream's folder below `sources/` of a checkpoint to come."""
+    """Return a stream's folder below `sources/` in the future checkpoint."""
     return stream if pipeline.spec.has_named_streams else "0"
 
 
 def _facts(pipeline: Pipeline, starts: Mapping[str, Positions | None]) -> CheckpointFacts:
-    """The checkpoint as it will be."""
+    """Return the facts of the future checkpoint."""
     facts = CheckpointFacts(pipeline.name, "", declared_by(pipeline))
     begin = {name: SourceFacts(log=True, initial=start) for name, start in starts.items()}
     if pipeline.spec.has_named_streams:
@@ -154,11 +153,12 @@ def _facts(pipeline: Pipeline, starts: Mapping[str, Positions | None]) -> Checkp
 def _checked_source(
     pipeline: Pipeline, wanted: Wanted, tables: Mapping[str, Table], ask_broker: AskBroker
 ) -> tuple[CheckpointFacts, str]:
-    """The checkpoint as it will be, of which the source has what comes first; and why nobody was asked."""
+    """Return the checked facts of the future checkpoint, and why no broker was asked."""
     warm = wanted.warm
     needed = wanted.start if warm is None else {SOURCE_NAME: warm.join}
     facts, unanswered = ask_broker(_facts(pipeline, needed), pipeline)
-    # Where a warm start begins is told by offsets that the tables have of the topic that there was.
+    # The beginning of a warm start comes from the tables' offsets, so it holds only for the topic that they
+    # read.
     read = {} if warm is None else {name: _read_of(pipeline, table) for name, table in tables.items()}
     check_prospect(replace(facts, tables=read), None)
     return facts, unanswered
@@ -166,7 +166,7 @@ def _checked_source(
 
 def _table(pipeline: Pipeline, live: Current, table: Table, facts: CheckpointFacts) -> dict[str, Any]:
     told = stands(table, pipeline.name)
-    # Where the table stands; a topic may be another one by now.
+    # The table's position; the topic may have been recreated since.
     sources = {} if told is None else told.sources
     by_stream = {stream.stream or SOURCE_NAME: stream.source.topics for stream in facts.each_stream()}
     read = {

@@ -1,6 +1,6 @@
-"""`restore`: a pipeline goes on from a backup, and its tables go back to where they stood with it.
+"""`restore`: a pipeline continues from a backup, and its tables return to their versions of that time.
 
-The backup may lie below another storage root: its paths are relative.
+The backup may be in another storage root, because its paths are relative.
 """
 
 from __future__ import annotations
@@ -35,7 +35,7 @@ from tidemill.storage.store import Store
 
 @dataclass(frozen=True)
 class Backup:
-    """A backup in its place: in this storage root, or another one."""
+    """A backup in this storage root or another one."""
 
     store: Store
     layout: Layout
@@ -43,13 +43,13 @@ class Backup:
 
     @property
     def reader(self) -> CheckpointReader:
-        """The checkpoint in it."""
+        """Return the reader of the checkpoint in the backup."""
         folder = backup_folder(self.layout, self.manifest.pipeline, self.manifest.backup)
         return CheckpointReader(self.store, f"{folder}/{CHECKPOINT}")
 
     @property
     def origin(self) -> Origin:
-        """As a checkpoint to go on from."""
+        """Return the backup as a checkpoint to continue from."""
         found = self.manifest
         side = Side(found.pipeline, {**found.lineage, found.generation: found.batch_id})
         tables = {name: table.id for name, table in found.tables.items()}
@@ -57,7 +57,7 @@ class Backup:
 
 
 def plan_restore(store: Store, pipeline: Pipeline, backup: Backup, ask_broker: AskBroker) -> dict[str, Any]:
-    """The new generation, and for each table the version to bring back and what that undoes.
+    """Return the plan: the new generation, and for each table the version to restore and what that undoes.
 
     Raises:
         DataError: TIDE-CKPT-047, if files of the backup are missing or damaged.
@@ -76,7 +76,7 @@ def plan_restore(store: Store, pipeline: Pipeline, backup: Backup, ask_broker: A
     }
 
 
-def restore_steps(  # noqa: PLR0913  # a plan's arguments, how to act, and who waits
+def restore_steps(  # noqa: PLR0913  # plan arguments, actions and progress callback
     store: Store,
     pipeline: Pipeline,
     request: Request,
@@ -84,14 +84,14 @@ def restore_steps(  # noqa: PLR0913  # a plan's arguments, how to act, and who w
     acts: tuple[Backup, RestoreTable],
     told: Told = nobody_told,
 ) -> tuple[Step, ...]:
-    """The core's steps, with the backup's files."""
+    """Return the core's steps with the backup's files."""
     backup, restore = acts
     fill = partial(_copy, backup, store, told)
     return NewGeneration(store, pipeline.layout, request, plan).steps(fill, restoring(restore))
 
 
 def _copy(backup: Backup, store: Store, told: Told, folder: str, query_id: str) -> None:
-    """Copy with a query id of its own.
+    """Copy the backup under a new query id.
 
     Raises:
         DataError: TIDE-CKPT-047, if the backup was damaged since the plan.

@@ -1,4 +1,4 @@
-"""`rewind`: tables, offsets and state together to a batch, of the live generation or of an older one."""
+"""`rewind`: move tables, offsets and state together to a batch of the live generation or an older one."""
 
 from __future__ import annotations
 
@@ -27,13 +27,13 @@ from tidemill.storage.store import Store
 
 @dataclass(frozen=True)
 class Target:
-    """One of the first three, of a generation; none of them means its newest finished batch.
+    """The place to rewind to: batch, time or version. With none of them, the newest finished batch.
 
     Args:
         batch_id: Last batch that stays.
-        moment: What was committed after it goes.
-        version: Of the first table; what was committed after it goes.
-        generation: Whose batches are meant; empty for the live one's.
+        moment: Later commits are undone.
+        version: Version of the first table; later commits are undone.
+        generation: Generation of the batches; empty for the live one.
     """
 
     batch_id: int | None = None
@@ -43,7 +43,7 @@ class Target:
 
 
 def parse_target(text: str, generation: str = "") -> Target:
-    """Read `118`, `v42` or an ISO 8601 moment; one without a zone is in UTC. A generation alone will do.
+    """Parse `118`, `v42` or an ISO 8601 time (UTC by default); an empty text needs a generation.
 
     Raises:
         UsageError: TIDE-CKPT-074.
@@ -68,7 +68,7 @@ def parse_target(text: str, generation: str = "") -> Target:
 
 
 def plan_rewind(store: Store, pipeline: Pipeline, target: Target, ask_broker: AskBroker) -> dict[str, Any]:
-    """What becomes of each table, and what is lost or repeated.
+    """Return the plan for each table, with the rows that are lost or repeated.
 
     Raises:
         UsageError: TIDE-CKPT-076 if the pipeline has never run, -045 if it has no such generation.
@@ -93,7 +93,7 @@ def plan_rewind(store: Store, pipeline: Pipeline, target: Target, ask_broker: As
     }
 
 
-def rewind_steps(  # noqa: PLR0913  # a plan's arguments, how to act, and who waits
+def rewind_steps(  # noqa: PLR0913  # plan arguments, action and progress callback
     store: Store,
     pipeline: Pipeline,
     request: Request,
@@ -101,7 +101,7 @@ def rewind_steps(  # noqa: PLR0913  # a plan's arguments, how to act, and who wa
     restore: RestoreTable,
     told: Told = nobody_told,
 ) -> tuple[Step, ...]:
-    """The core's steps, with the checkpoint as it was after the batch."""
+    """Return the core's steps, with the checkpoint as it was after the batch."""
     parent = pipeline.layout.checkpoint(pipeline.name, plan["parent"])
 
     def fill(folder: str, query_id: str) -> None:
@@ -113,12 +113,12 @@ def rewind_steps(  # noqa: PLR0913  # a plan's arguments, how to act, and who wa
 def last_batch_to_stay(
     target: Target, tables: Mapping[str, list[Commit]], side: Side, last_committed: int
 ) -> int:
-    """The batch that a target means; -1 if nothing would stay.
+    """Return the last batch before a target; -1 if no batch would stay.
 
     Args:
-        target: What was asked for.
-        tables: Commits of each table, newest first; the first table is the one whose version is meant.
-        side: Whose batches.
+        target: The target.
+        tables: Commits of each table, newest first; `target.version` is a version of the first table.
+        side: Generations whose batches count.
         last_committed: Newest batch in `commits/`.
     """
     if target.batch_id is not None:
@@ -160,7 +160,7 @@ def _record(history: list[Current], generation: str) -> Current:
 
 
 def _readers(project: Project) -> tuple[dict[str, list[str]], list[str]]:
-    """Pipelines that read each table; and those whose file is wrong, which must not stand in the way."""
+    """Return the pipelines that read each table, and the skipped pipelines with an invalid file."""
     readers: dict[str, list[str]] = {}
     unknown = []
     for name in project.pipeline_names():

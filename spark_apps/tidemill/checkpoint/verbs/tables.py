@@ -1,4 +1,4 @@
-"""The tables of a pipeline: where they stand, and what leads each to a batch. Read from their logs."""
+"""The tables of a pipeline: their positions, and how each is brought to a batch. Read from their logs."""
 
 from __future__ import annotations
 
@@ -20,13 +20,13 @@ from tidemill.spec.project import Pipeline
 
 @dataclass(frozen=True)
 class Table:
-    """One table that a pipeline writes, as it is now.
+    """One table that a pipeline writes, in its current version.
 
     Args:
-        name: As in ledger entries; `quarantine` and `late` are those of records that were set aside.
-        path: Of the table.
-        table_id: Its id.
-        commits: Newest first, read as far back as someone looks.
+        name: Name as in ledger entries; `quarantine` and `late` are the tables of rejected and late records.
+        path: Path of the table.
+        table_id: Id of the table.
+        commits: Commits, newest first, read only as far back as a caller iterates.
     """
 
     name: str
@@ -36,11 +36,11 @@ class Table:
 
     @property
     def version(self) -> int:
-        """The newest one."""
+        """Return the newest version."""
         return next(iter(self.commits)).version
 
     def newest_entry(self, side: Side, until: int | None = None) -> LedgerEntry | None:
-        """What the newest standing batch of a side says, in a version."""
+        """Return the ledger entry of the side's newest batch in the table, as of a version."""
         commits = (c for c in self.commits if until is None or c.version <= until)
         entries = (c.entry for c in standing_commits(commits) if side.batch_of(c) is not None)
         return next(entries, None)
@@ -48,13 +48,13 @@ class Table:
 
 @dataclass(frozen=True)
 class Way:
-    """What leads one table to a batch.
+    """The restore that brings one table to a batch.
 
     Args:
-        table: As it is.
-        undo: What bringing it back means.
-        told: What the newest batch says that stays.
-        event_times: First and last event time of the rows that go, if the files tell.
+        table: The current table.
+        undo: Effects of the restore.
+        told: Entry of the newest batch that stays.
+        event_times: First and last event time of the removed rows, if the files record them.
     """
 
     table: Table
@@ -64,13 +64,13 @@ class Way:
 
 
 def table_paths(pipeline: Pipeline) -> dict[str, str]:
-    """Path of each Delta table that the pipeline writes."""
+    """Return the path of each Delta table that the pipeline writes."""
     paths = {sink.table: pipeline.layout.table(sink.table) for sink in pipeline.spec.delta_sinks}
     return {**paths, **{output: pipeline.layout.aside(output, pipeline.name) for output in ASIDE_OUTPUTS}}
 
 
 def read_tables(pipeline: Pipeline) -> dict[str, Table]:
-    """The pipeline's tables that there are, by name.
+    """Return the pipeline's existing tables, by name.
 
     Raises:
         DataError: TIDE-LEDG-001, if a log is damaged.
@@ -86,25 +86,26 @@ def ways_to(
     left: Collection[str] | None,
     ids: Mapping[str, str | None],
 ) -> dict[str, Way]:
-    """What leads each table to a batch, proven, and possible as far as that can be known beforehand.
+    """Return how each table is brought to a batch, proven by its log and checked in advance where possible.
 
     Args:
-        pipeline: Whose tables.
-        side: Whose batches.
-        batch_id: Last one that stays.
-        left: Generations whose batches may be taken back, beside the side's; None for all of the pipeline.
-        ids: What is known of the ids that the tables must have.
+        pipeline: Pipeline of the tables.
+        side: Generations whose batches count.
+        batch_id: Last batch that stays.
+        left: Further generations whose batches may be undone; None for all of the pipeline.
+        ids: Known ids that the tables must have.
 
     Raises:
-        GateRefusedError: TIDE-CKPT-040 if others would lose rows, -072 if a version is gone or the log does
-            not tell, -080 if a table is not the one that the batches are in, -092 if it never stood there.
+        GateRefusedError: TIDE-CKPT-040 if other writers would lose rows; -072 if a version is gone or the log
+            is too short; -080 if a table is not the one that the batches were written to; -092 if the table
+            never had exactly these batches.
     """
     tables = _all_tables(pipeline, ids)
     return {name: _way(pipeline, table, side, batch_id, left) for name, table in tables.items()}
 
 
 def stands_at(pipeline: Pipeline, live: Current, batch_id: int) -> dict[str, BaseTable]:
-    """The version of each table, as it is now, with all batches up to this one and nothing later.
+    """Return the current version of each table that has all batches up to this one and no later batch.
 
     Raises:
         GateRefusedError: TIDE-CKPT-072, -080, -092.
@@ -163,7 +164,7 @@ def _undo(pipeline: Pipeline, table: Table, side: Side, batch_id: int, left: Col
 
 
 def _event_time(pipeline: Pipeline, table: str) -> str | None:
-    """Column of an appended table that says when things happened; other modes rewrite old rows, too."""
+    """Return the event-time column of an appended table; other modes also rewrite old rows."""
     times = {s.event_time.column for s in pipeline.spec.streams.values() if s.event_time is not None}
     declared = times.pop() if len(times) == 1 else None
     sinks = (sink for sink in pipeline.spec.delta_sinks if sink.table == table and sink.mode == "append")

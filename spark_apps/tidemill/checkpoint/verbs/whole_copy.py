@@ -1,9 +1,9 @@
-"""A whole copy of a checkpoint that a stream may go on writing.
+"""Make a whole copy of a checkpoint while its stream may write to it.
 
-Spark writes each file once and deletes the oldest ones. A batch's offsets, state and table commits are all
-durable before its `commits/N` appears. So: look at `commits/` first, then list the rest, which holds all that
-the newest commit needs; leave out what is newer; copy; and check the copy by itself, because Spark may have
-deleted a file between list and copy. Then try again, from a newer batch.
+Spark writes each file once and deletes the oldest ones. All files of a batch (offsets, state, table commits)
+are durable before its `commits/N` appears. So the copy first reads `commits/`, then lists the rest, which has
+everything that the newest commit needs. It leaves out newer files, copies, and then checks the copy, because
+Spark may have deleted a file in between. If a file is missing, it tries again with a newer batch.
 """
 
 from __future__ import annotations
@@ -20,8 +20,8 @@ from tidemill.errors import GateRefusedError
 from tidemill.storage.advance import Told, nobody_told
 from tidemill.storage.store import Store
 
-# Copies that Spark may spoil by deleting old files meanwhile; each next one is a newer batch, whose files
-# are younger.
+# Maximum number of attempts. Spark may spoil a copy by deleting old files; each attempt copies a newer batch
+# with younger files.
 ATTEMPTS = 3
 
 
@@ -33,7 +33,7 @@ class NotWholeError(Exception):
     """No attempt made a whole copy.
 
     Args:
-        missing: What the last one lacked.
+        missing: Files that the last attempt lacked.
     """
 
     def __init__(self, missing: Sequence[str]) -> None:
@@ -43,11 +43,11 @@ class NotWholeError(Exception):
 
 @dataclass(frozen=True)
 class WholeCopy:
-    """A copy that a query can go on from.
+    """A copy that a query can continue from.
 
     Args:
         batch_id: Newest finished batch in it.
-        files: By path below the checkpoint.
+        files: Files by path below the checkpoint.
     """
 
     batch_id: int
@@ -57,13 +57,13 @@ class WholeCopy:
 def make_whole_copy(store: Store, path: str, target: str, told: Told = nobody_told) -> WholeCopy:
     """Copy a checkpoint as it was at its newest finished batch.
 
-    1. Newest commit, then a listing.
+    1. Read the newest commit, then list the files.
     2. Copy.
-    3. Check the copy; if it is not whole, remove it and begin again.
+    3. Check the copy; if it is not whole, remove it and try again.
 
     Raises:
         NothingCommittedError: If no batch was ever finished.
-        NotWholeError: If no attempt brought all that its batch needs.
+        NotWholeError: If no attempt copied everything that its batch needs.
     """
     problems: list[str] = []
     for _ in range(ATTEMPTS):
@@ -86,7 +86,7 @@ def make_whole_copy(store: Store, path: str, target: str, told: Told = nobody_to
 
 
 def newest_commit(reader: CheckpointReader) -> int:
-    """Number of the newest finished batch.
+    """Return the number of the newest finished batch.
 
     Raises:
         NothingCommittedError: If there is none.
@@ -98,7 +98,7 @@ def newest_commit(reader: CheckpointReader) -> int:
 
 
 def copy_problems(store: Store, path: str, batch_id: int, expected: Mapping[str, BackedUpFile]) -> list[str]:
-    """Why a checkpoint cannot go on after `batch_id`, or is not what was copied; empty if it is whole."""
+    """Return why a query cannot continue from the copy, or how it differs; empty if the copy is whole."""
     reader = CheckpointReader(store, path)
     sizes = {name: file.size for name, file in reader.names.items()}
     changed = [name for name, file in expected.items() if sizes.get(name) != file.size]

@@ -1,1 +1,1 @@
-"""Files become rows: tasks read the byte ranges that Spark plans, and decode them as records of topics."""
+"""Read files: tasks read the byte ranges that Spark plans, and decode them like the records of topics."""

@@ -1,7 +1,7 @@
-"""Avro object container files, as the Avro specification describes them: a header, then blocks of records.
+"""Avro object container files, as in the Avro specification: a header, then blocks of records.
 
-Blocks without records are good: Event Hubs Capture writes them. A range has the blocks whose sync marker
-before them begins in it, and the first range has the block after the header.
+Blocks without records are valid: Event Hubs Capture writes them. A block belongs to the range in which the
+sync marker before it begins, and the block after the header belongs to the first range.
 """
 
 from __future__ import annotations
@@ -32,12 +32,12 @@ from tidemill.payload.files.records import FileRejectedError
 
 _MAGIC = b"Obj\x01"
 _SYNC_BYTES = 16
-# Longest two numbers in front of a block: its records and its bytes.
+# Maximum length of the two numbers before a block: its records and its bytes.
 _PREFIX_BYTES = 20
 
 _METADATA = {"type": "map", "values": "bytes"}
 
-# What fastavro and the decompressors raise for bytes that are not of a file.
+# Exceptions of fastavro and the decompressors for damaged bytes.
 DAMAGED_AVRO = (
     EOFError,
     OSError,
@@ -57,8 +57,8 @@ class AvroHeader:
 
     Args:
         schema: Writer's schema.
-        codec: How blocks are compressed.
-        sync: Ends the header and each block.
+        codec: Compression of the blocks.
+        sync: Marker after the header and after each block.
         end: Byte after the header.
     """
 
@@ -70,11 +70,11 @@ class AvroHeader:
 
 @dataclass(frozen=True)
 class AvroRecords:
-    """Reads the records of one file as those of a schema.
+    """Reads the records of one file with a schema.
 
     Args:
         container: The file.
-        decoder: Of the schema.
+        decoder: Decoder of the schema.
         reading: Schemas for fastavro.
     """
 
@@ -84,11 +84,11 @@ class AvroRecords:
 
     @staticmethod
     def of(container: AvroContainer, document: AvroDocument, decoder: AvroDecoder) -> AvroRecords:
-        """The records of a file whose schema resolves."""
+        """Return the records of a file whose schema resolves."""
         return AvroRecords(container, decoder, reading_of(document, decoder.schema))
 
     def decoded(self) -> Iterator[Decoded]:
-        """Return the rows of each block, and the records that are none."""
+        """Yield the rows of each block, and the rejected records."""
         for count, content in self.container.blocks():
             stream = io.BytesIO(content)
             data = [self._datum(stream) for _ in range(count)]
@@ -101,7 +101,7 @@ class AvroRecords:
         try:
             return cast(dict[str, Any], schemaless_reader(stream, self.reading.writer, self.reading.reader))
         except SchemaResolutionError:
-            # Only the writer's schema says where the record ends.
+            # Only the writer's schema shows where the record ends.
             stream.seek(begin)
             schemaless_reader(stream, self.reading.writer, None)
             return UNREADABLE_VALUE
@@ -121,7 +121,7 @@ def avro_pieces(decoder: AvroDecoder, source: FileRange) -> Iterator[FilePiece]:
 
 
 class AvroColumnFile:
-    """An Avro file by the types of its own columns.
+    """An Avro file with the types of its own columns.
 
     Args:
         source: A range of it.
@@ -136,11 +136,11 @@ class AvroColumnFile:
 
     @property
     def schema(self) -> pa.Schema:
-        """Its columns. A field that cannot be a column has a type that no declared type takes."""
+        """Return its columns. A field that cannot be a column has a type that fits no declared type."""
         return pa.schema([self._column(field) for field in self._document.record.fields])
 
     def batches(self, columns: list[str]) -> Iterator[Decoded]:
-        """The rows of the range, with these columns, and records with a value outside of its type."""
+        """Yield the rows of the range with these columns, and records with a value outside of its type."""
         fields = [field for field in self._document.record.fields if field.name in columns]
         if not fields:
             for count, _ in self._container.blocks():
@@ -158,7 +158,7 @@ class AvroColumnFile:
         return pa.field(field.name, column_type(wire.type))
 
     def _only(self, fields: Sequence[AvroField]) -> AvroSchema:
-        """The schema of some fields, whose numbers may be NaN, as in Parquet."""
+        """Return the schema of some fields; their numbers may be NaN, as in Parquet."""
         kept = [replace(field, has_default=False, non_finite=True) for field in fields]
         return columns_of(replace(self._document, record=replace(self._document.record, fields=kept)))
 
@@ -189,7 +189,7 @@ class AvroContainer:
             raise FileRejectedError(f"damaged_file:avro: {error}") from error
 
     def blocks(self) -> Iterator[tuple[int, bytes]]:
-        """Return the number of records, and the bytes, of each block of the range.
+        """Yield the number of records, and the bytes, of each block of the range.
 
         Raises:
             ValueError: If a block is damaged.
@@ -219,10 +219,10 @@ class AvroContainer:
         return AvroHeader(schema, codec, content[end - _SYNC_BYTES : end], end)
 
     def _first_block(self) -> int:
-        """Where the first block of a later range begins; the end of the file if it has none."""
+        """Return where the first block of a later range begins; the end of the file if it has none."""
         position = max(self._source.start, self.header.end)
         while position < self._source.end:
-            # A marker that begins in the range may end behind it.
+            # A marker that begins in the range may end after it.
             content = self._source.content.read(position, BLOCK_BYTES + _SYNC_BYTES - 1)
             place = content.find(self.header.sync)
             if place >= 0:
@@ -231,7 +231,7 @@ class AvroContainer:
         return self._source.size
 
     def _block(self, position: int) -> tuple[int, bytes, int]:
-        """Records and bytes of the block at a position, and where the next one begins."""
+        """Return records and bytes of the block at a position, and the position of the next block."""
         prefix = io.BytesIO(self._read(position, _PREFIX_BYTES))
         records, size = (cast(int, schemaless_reader(prefix, "long", None)) for _ in range(2))
         begin = position + prefix.tell()
@@ -244,7 +244,7 @@ class AvroContainer:
         return records, content[:size], end
 
     def _read(self, position: int, length: int) -> bytes:
-        """Bytes of the file, which are fetched in large pieces."""
+        """Return bytes of the file, which are fetched in large pieces."""
         begin, content = self._window
         if not begin <= position <= position + length <= begin + len(content):
             begin, content = position, self._source.content.read(position, max(length, BLOCK_BYTES))
@@ -253,7 +253,7 @@ class AvroContainer:
 
 
 def _snappy(content: bytes) -> bytes:
-    """Four bytes of a checksum follow."""
+    """Decompress a block, which is followed by a checksum of four bytes."""
     size, shift = 0, 0
     for byte in content:
         size |= (byte & 0x7F) << shift

@@ -1,7 +1,7 @@
 """Byte ranges of files, as Spark's scan plans them, and the bytes of a file.
 
 The scan (`io.tidemill.files.FileRanges`) gives a row for each range. A task opens the file itself: with the
-operating system on a local disk, with obstore elsewhere.
+operating system on a local disk, and with obstore elsewhere.
 """
 
 from __future__ import annotations
@@ -37,7 +37,7 @@ from tidemill.storage.objects import open_objects
 # Bytes that are read at once. A task keeps a few blocks of this size in memory.
 BLOCK_BYTES = 8 * 2**20
 
-# Errors of the file itself, which another attempt meets again. All others are of the disk or mount.
+# Errors of the file itself, which are not retried. All other errors are those of the disk or mount.
 _OF_THE_FILE = frozenset({errno.EACCES, errno.EPERM, errno.EISDIR, errno.ELOOP, errno.ENAMETOOLONG})
 
 
@@ -61,7 +61,7 @@ class FileRange:
         length: Bytes of the range.
         size: Bytes of the file.
         clock: Time of the batch, if the pipeline limits how far event times may be ahead.
-        access: To the storage.
+        access: Credentials for the storage.
     """
 
     location: str
@@ -75,27 +75,27 @@ class FileRange:
 
     @property
     def end(self) -> int:
-        """The byte after the range."""
+        """Return the byte after the range."""
         return self.start + self.length
 
     @property
     def is_first(self) -> bool:
-        """True if the range begins the file. Of several ranges, this one reports what concerns the file."""
+        """Return True if the range begins the file. Only this range reports problems of the whole file."""
         return self.start == 0
 
     @property
     def is_whole(self) -> bool:
-        """True if the range is the whole file."""
+        """Return True if the range is the whole file."""
         return self.is_first and self.length >= self.size
 
     @property
     def path(self) -> str:
-        """Path of the file as the storage has it."""
+        """Return the path of the file in the storage."""
         return unquote(self.location)
 
     @cached_property
     def content(self) -> FileBytes:
-        """The bytes of the file."""
+        """Return the bytes of the file."""
         scheme, _, rest = self.path.partition(":")
         if scheme == "file":
             return _LocalFile("/" + rest.lstrip("/"), self)
@@ -190,7 +190,7 @@ def _changed(range_: FileRange, reason: str) -> DataError:
 
 
 def ranges_of(batch: pa.RecordBatch, access: Access) -> list[FileRange]:
-    """The ranges that rows of the scan describe."""
+    """Return the ranges of the scan's rows."""
     clocks = batch[BATCH_TIME].to_pylist() if BATCH_TIME in batch.schema.names else [None] * len(batch)
     names = (RANGE_LOCATION, FILE, FILE_TIME, RANGE_START, RANGE_LENGTH, RANGE_SIZE)
     columns = [batch[name].to_pylist() for name in names]

@@ -1,15 +1,16 @@
-"""Parquet, ORC and Avro files have columns with types. They are compared with the declared ones.
+"""Read Parquet, ORC and Avro files, whose typed columns are compared with the declared ones.
 
 | in the file                                                    | result                                 |
 |----------------------------------------------------------------|----------------------------------------|
 | a file that is not of the format, or torn                      | `damaged_file:<format>: <error>`       |
 | a column of a type that is not a part of the declared one      | `wrong_file_type:<path>: <both types>` |
-| a declared column that is not there, at any depth              | null                                   |
-| a name in another case, if no other name is alike              | the column                             |
-| bytes in the place of a declared string that are not UTF-8     | `damaged_file`                         |
+| a missing declared column, at any depth                        | null                                   |
+| a name in another case, if there is only one such name         | the column                             |
+| bytes for a declared string that are not UTF-8                 | `damaged_file`                         |
 
-A type is a part of another one if the other one has all of its values: `int` of `bigint`, of `double` and of
-`decimal(10, 0)`; a timestamp of any unit and without a zone of `timestamp`, in UTC.
+A type is a part of another type if the other type can represent all of its values: `int` is a part of
+`bigint`, `double` and `decimal(10, 0)`. A timestamp of any unit and without a zone is a part of `timestamp`,
+in UTC.
 """
 
 from __future__ import annotations
@@ -47,14 +48,14 @@ class ColumnFile(Protocol):
 
     @property
     def schema(self) -> pa.Schema:
-        """Its columns."""
+        """Return its columns."""
 
     def batches(self, columns: list[str]) -> Iterator[Decoded]:
-        """The rows of the range, with these columns."""
+        """Yield the rows of the range with these columns."""
 
 
 class _Bytes(io.RawIOBase):
-    """A file for pyarrow, which reads at places."""
+    """A seekable file object for pyarrow."""
 
     def __init__(self, source: FileRange) -> None:
         self._source = source
@@ -98,7 +99,7 @@ class _ParquetFile:
             yield from map(_all_good, self._file.iter_batches(_ROWS, row_groups=groups, columns=columns))
 
     def _is_here(self, number: int) -> bool:
-        """True if the middle of a row group is in the range, as Spark decides it."""
+        """Return True if the middle of a row group is in the range, which is Spark's rule."""
         group = self._file.metadata.row_group(number)
         columns = [group.column(place) for place in range(group.num_columns)]
         begin = min(column.dictionary_page_offset or column.data_page_offset for column in columns)
@@ -121,13 +122,13 @@ class _OrcFile:
     def batches(self, columns: list[str]) -> Iterator[Decoded]:
         count = self._file.nstripes
         for number in range(count):
-            # pyarrow does not say where a stripe is: each counts as an equal part of the file.
+            # pyarrow does not report where a stripe is, so each counts as an equal part of the file.
             if self._source.start <= number * self._source.size // count < self._source.end:
                 yield _all_good(self._file.read_stripe(number, columns=columns))
 
 
 def _find_time_zones(system: str = "/usr/share/zoneinfo") -> None:
-    """Let the ORC library find time zones where the system has none, as in small images."""
+    """Let the ORC library find time zones if the system has none, as in small images."""
     package = importlib.util.find_spec("tzdata")
     if "TZDIR" not in os.environ and not Path(system).is_dir() and package is not None and package.origin:
         os.environ["TZDIR"] = str(Path(package.origin).with_name("zoneinfo"))
@@ -145,10 +146,10 @@ class ColumnFiles:
     """Files with columns.
 
     Args:
-        format: Of the files.
+        format: Format of the files.
         columns: The declared columns.
         names: Collects the columns that files have.
-        folders: Gives columns from folders, which are not missing.
+        folders: Provides columns from folders, which are not missing.
     """
 
     format: str
@@ -170,7 +171,7 @@ class ColumnFiles:
         yield from whole_ranges(source, pieces, _DAMAGED, self.format)
 
     def _report(self, source: FileRange, file: pa.Schema, found: list[str | None]) -> None:
-        """Report the file's columns, and undeclared ones only if one may be meant by a declared one."""
+        """Report the file's columns, and undeclared ones only if a declared column is missing."""
         given = self.folders.values_of(source)
         columns = [
             name or (column if column in given else None)
@@ -194,10 +195,10 @@ def _all_good(rows: pa.RecordBatch) -> Decoded:
 
 
 def _columns_of(file: pa.Schema, declared: pa.StructType, path: FieldPath) -> list[str | None]:
-    """Return the name in the file of each declared column; None if it is not there.
+    """Return the file's name of each declared column; None if it is missing.
 
     Raises:
-        FileRejectedError: If a column is of a type that is not a part of the declared one.
+        FileRejectedError: If a column's type is not a part of the declared one.
     """
     names: list[str | None] = []
     for column in declared:
@@ -229,7 +230,7 @@ def _check_type(found: pa.DataType, declared: pa.DataType, path: FieldPath) -> N
 
 
 def _plain(kind: pa.DataType) -> pa.DataType:
-    """A type without the way in which it is stored."""
+    """Return a type without its storage form."""
     if pa.types.is_dictionary(kind):
         return _plain(kind.value_type)
     if pa.types.is_large_string(kind) or pa.types.is_string_view(kind):
@@ -244,12 +245,12 @@ def _is_list(kind: pa.DataType) -> bool:
     return bool(pa.types.is_list(kind) or pa.types.is_large_list(kind) or pa.types.is_fixed_size_list(kind))
 
 
-# Bits of the integers that a floating number has all of.
+# Number of integer bits that a floating-point type represents exactly.
 _EXACT_BITS = {pa.float32(): 24, pa.float64(): 53}
 
 
 def _is_part(found: pa.DataType, declared: pa.DataType) -> bool:
-    """True if a declared type has all values of a type in a file."""
+    """Return True if a declared type can represent all values of a file's type."""
     if found == declared or pa.types.is_null(found):
         return True
     if declared in (INSTANT, LOCAL_TIME):
@@ -274,11 +275,11 @@ def _bits(kind: pa.DataType) -> int:
 
 
 def _as(array: pa.Array, declared: pa.DataType) -> pa.Array:
-    """Values of a file in their declared type."""
+    """Return values of a file in their declared type."""
     if isinstance(array, pa.ChunkedArray):
         array = array.combine_chunks()
     if array.offset:
-        # Values of a slice are not walked from its own beginning.
+        # Copied, because the values of a slice do not begin at its offset.
         array = array.take(pa.arange(0, len(array)))
     if array.type == declared:
         return array

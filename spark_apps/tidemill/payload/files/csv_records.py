@@ -1,8 +1,8 @@
-"""CSV files are cut into records, after RFC 4180, and their header is read.
+"""Cut CSV files into records, after RFC 4180, and read their header.
 
-A record is a line. A line with an open quote continues in the next lines, until a quote closes it, if the
-whole is CSV, however many fields it has. Else the line is a broken record and the next line begins a new
-one. So a stray quote costs its own line, not the rest of the file. Blank lines are not records.
+A record is a line. A line with an open quote continues in the next lines until a quote closes it, if the
+result is valid CSV with any number of fields. Otherwise the line is a broken record, and the next line begins
+a new one. So a stray quote costs only its own line, not the rest of the file. Blank lines are not records.
 
 | in the file                                                 | result                               |
 |-------------------------------------------------------------|--------------------------------------|
@@ -35,7 +35,7 @@ BAD_HEADER = "bad_header"
 
 
 def cut_csv(splitter: CsvSplitter) -> CutBuffer:
-    """Cut a buffer into records.
+    """Return a function that cuts a buffer into records.
 
     Args:
         splitter: Splits a record into fields.
@@ -58,7 +58,7 @@ def cut_csv(splitter: CsvSplitter) -> CutBuffer:
 def _records(
     values: pa.BinaryArray, lines: pa.Int64Array, comment: bytes
 ) -> tuple[pa.BinaryArray, pa.Int64Array]:
-    """Records without their last line break; blank lines and comments are left out."""
+    """Return records without their last line break; blank lines and comments are left out."""
     if pc.any(pc.ends_with(values, b"\r")).as_py():
         values = pc.replace_substring_regex(values, r"\r\z", "")
     is_record = pc.greater(pc.binary_length(values), 0)
@@ -68,14 +68,14 @@ def _records(
 
 
 def _bytes_of(lines: pa.BinaryArray) -> int:
-    """Bytes of lines, with their line feeds."""
+    """Return the number of bytes of lines, with their line feeds."""
     return int(pc.sum(pc.binary_length(lines)).as_py() or 0) + len(lines)
 
 
 def _with_open_quotes(
     lines: pa.BinaryArray, splitter: CsvSplitter, is_last: bool
 ) -> tuple[pa.BinaryArray, pa.Int64Array, int | None]:
-    """The lines with those joined that are one record, their numbers, and the first line that is not done."""
+    """Join the lines of one record; return the lines, their numbers, and the first incomplete line."""
     quotes = pc.count_substring(lines, splitter.dialect.quote)
     places = pc.indices_nonzero(pc.bit_wise_and(quotes, 1)).to_pylist()
     spans: dict[int, tuple[int, bytes]] = {}
@@ -91,7 +91,7 @@ def _with_open_quotes(
             spans[first] = (last, whole)
         place += 1 + is_one
     open_line = None
-    # The quote of the last line that has an open one may close in bytes that are not read yet.
+    # If the last line has an open quote, it may be closed in bytes that are not read yet.
     if place < len(places) and not is_last and _bytes_of(lines.slice(places[place])) <= MAX_BLOCK_BYTES:
         open_line = places[place]
     end = len(lines) if open_line is None else open_line
@@ -116,9 +116,9 @@ def _merged(
 
 
 def record_start(source: FileRange, position: int, cut: CutBuffer) -> tuple[int, int]:
-    """The first record that begins at a position or after it: its first byte, and the lines before it.
+    """Return the first byte of the first record at or after a position, and the number of lines before it.
 
-    Only the bytes before a position say whether it is inside of quotes, so they are read.
+    Only the bytes before a position show if it is inside of quotes, so they are read.
     """
     if position == 0:
         return 0, 0
@@ -135,8 +135,8 @@ def record_start(source: FileRange, position: int, cut: CutBuffer) -> tuple[int,
 
 
 def _first_at(buffer: bytes, found: Cut, position: int) -> tuple[int, int]:
-    """The same inside of a buffer, whose records are known."""
-    # A record begins at the line of each; which byte that is follows from the line breaks before it.
+    """Return the same inside of a buffer with known records."""
+    # Find the first byte of each record by counting the line breaks before its line.
     place, line = 0, 0
     for number in found.lines.to_pylist():
         for _ in range(number - line):
@@ -168,12 +168,12 @@ class CsvCutter:
         self._cut = cut_csv(splitter)
 
     def records(self, source: FileRange, blocks: Iterable[bytes], begin: int) -> Iterator[FileRecords]:
-        """The records of bytes that begin with one, each with the names of its file's header.
+        """Yield records from bytes that begin with one, each with the names of its file's header.
 
         Args:
             source: The range.
             blocks: The bytes.
-            begin: Place of their first byte in the file.
+            begin: Position of their first byte in the file.
         """
         records = cut_stream(source, blocks, self._cut)
         if self._known is None:
@@ -201,7 +201,7 @@ class CsvCutter:
         return next(cut_stream(source, without_mark(source.blocks()), self._cut), None)
 
     def _header(self, value: bytes) -> tuple[str, ...] | str:
-        """The names, or why there are none."""
+        """Return the names, or the reason why there are none."""
         if len(value) > BLOCK_BYTES:
             return f"{BAD_HEADER}:{OVERSIZED}"
         try:

@@ -1,4 +1,4 @@
-"""Each way to cut a file into records, by the source's declaration."""
+"""The ways to cut a file into records, chosen by the source's declaration."""
 
 from __future__ import annotations
 
@@ -17,10 +17,10 @@ from tidemill.payload.files.records import KEPT_OF_OVERSIZED, FileRecords, cut_s
 from tidemill.payload.files.text_blocks import text_blocks, whole_blocks, without_mark
 from tidemill.payload.readable import OVERSIZED
 
-# As payload/protobuf_decoder.py, which loads Protobuf's runtime.
+# The same as in payload/protobuf_decoder.py, which would load Protobuf's runtime.
 MALFORMED_PROTOBUF = "malformed_protobuf"
 
-# Bytes of the longest length of a message, 2 GiB.
+# Maximum bytes of a message's length prefix, for 2 GiB.
 _LONGEST_PREFIX = 5
 
 
@@ -31,7 +31,7 @@ class Cutter(Protocol):
         """Return the records that begin in a range.
 
         Raises:
-            FileRejectedError: If the file has none that can be read; before the first record.
+            FileRejectedError: If the file has no readable record; before the first record.
         """
 
     def lines_before(self, source: FileRange) -> int:
@@ -43,8 +43,8 @@ class Lines:
     """Each line is a record.
 
     Args:
-        separator: What ends a line; None for any line break.
-        encoding: Of the text; None for UTF-8.
+        separator: End of a line; None for any line break.
+        encoding: Encoding of the text; None for UTF-8.
     """
 
     separator: bytes | None = None
@@ -85,12 +85,12 @@ NO_NAMES = FieldNames(_nothing, _nothing)
 
 @dataclass(frozen=True)
 class CsvRecords:
-    """Each line, with those that its quotes go on in, is a record.
+    """Each line is a record, together with the following lines of an open quote.
 
     Args:
         splitter: Splits a record into fields.
         known: Names of columns in lower case, if files begin with a header; None if they have none.
-        encoding: Of the text; None for UTF-8.
+        encoding: Encoding of the text; None for UTF-8.
         names: Names of fields.
     """
 
@@ -123,11 +123,11 @@ class CsvRecords:
 
 @dataclass(frozen=True)
 class WholeFile:
-    """Each file is a record, or holds JSON documents that may have several lines.
+    """Each file is one record, or has JSON documents that may span lines.
 
     Args:
         is_json: True for documents.
-        encoding: Of the text; None for UTF-8.
+        encoding: Encoding of the text; None for UTF-8.
     """
 
     is_json: bool
@@ -181,7 +181,7 @@ def _without_lines(source: FileRange, values: list[bytes], reason: str | None = 
 
 
 def _messages(buffer: bytes) -> tuple[list[bytes], int]:
-    """The whole messages at the beginning of a buffer, and the bytes that they take."""
+    """Return the complete messages at the beginning of a buffer, and their number of bytes."""
     values: list[bytes] = []
     place = 0
     while (found := _length(buffer, place)) is not None and found[1] + found[0] <= len(buffer):
@@ -192,9 +192,9 @@ def _messages(buffer: bytes) -> tuple[list[bytes], int]:
 
 
 def _length(buffer: bytes, place: int) -> tuple[int, int] | None:
-    """The length of the message whose prefix begins at a place, and where it begins; None if that is cut off.
+    """Return the length of the message at a position, and where it begins; None if that is cut off.
 
-    Base-128 varints of Protobuf, of five bytes at most.
+    The length is a Protobuf base-128 varint of at most five bytes.
     """
     length = 0
     for number, byte in enumerate(buffer[place : place + _LONGEST_PREFIX]):

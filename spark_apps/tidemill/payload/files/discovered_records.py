@@ -1,6 +1,6 @@
-"""Records of files whose columns are discovered.
+"""Decode records of files whose columns are discovered.
 
-CSV records become JSON, so that the JSON decoder judges both.
+CSV records are converted to JSON, so that the JSON decoder checks both.
 """
 
 from __future__ import annotations
@@ -24,15 +24,16 @@ from tidemill.payload.sieve import Sieve
 
 _NO_COLUMNS: Node = {"type": "object", "properties": {}}
 
-# Bytes of the longest CSV record. As JSON a character can take six times its space, and names are repeated.
+# Maximum size of a CSV record, in bytes. As JSON a character can take six times its space, and names are
+# repeated.
 MAX_CSV_BYTES = MAX_BLOCK_BYTES // 16
 
 
 class CsvTexts:
-    """Makes JSON of CSV records.
+    """Converts CSV records to JSON.
 
     Args:
-        form: How they are written.
+        form: Form of the records.
         columns: The known columns, as JSON Schema.
     """
 
@@ -41,7 +42,7 @@ class CsvTexts:
         self._values = CsvValues(columns, form.hinted)
 
     def texts(self, records: FileRecords) -> tuple[pa.StringArray, dict[int, str]]:
-        """Return the JSON text of each record, null where it has none, and the reasons of those."""
+        """Return the JSON text of each record, null if it has none, and the reasons for those without."""
         sieve = Sieve(records.values)
         if records.reasons or records.names is None:
             return pa.nulls(len(records.values), pa.string()), dict(records.reasons)
@@ -54,7 +55,7 @@ class CsvTexts:
 
 
 class DiscoveredRecords:
-    """Decodes records, and reports columns that are new.
+    """Decodes records, and reports new columns.
 
     Args:
         discovered: The known columns.
@@ -68,7 +69,7 @@ class DiscoveredRecords:
 
     @property
     def columns(self) -> pa.Schema:
-        """The columns of the rows."""
+        """Return the columns of the rows."""
         return self._decoder.columns
 
     def decode(self, records: FileRecords) -> Decoded:
@@ -93,7 +94,7 @@ class DiscoveredRecords:
         return rescued.decoded
 
     def finish(self) -> None:
-        """At the end of a pass: report columns that were found."""
+        """Report the columns that were found, at the end of a pass."""
         found, self._found = all_merged(self._found), []
         if found is not None and self._discovered.wants_new:
             self._discovered.found.add(found)
@@ -106,7 +107,7 @@ def _decoder(discovered: DiscoveredColumns) -> RescuingDecoder | JsonDecoder:
 
 
 def inferred_from(records: FileRecords, csv: CsvForm | None) -> Node | None:
-    """Return the columns that some records have together; broken records have none."""
+    """Return the columns inferred from some records; broken records add none."""
     if csv is None:
         return all_merged(map(_inferred_from, records.values.to_pylist()))
     texts, _ = CsvTexts(csv, _NO_COLUMNS).texts(records)

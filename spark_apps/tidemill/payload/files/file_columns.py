@@ -1,4 +1,4 @@
-"""The names in files, compared with the declared columns. A misspelt column would be null in every row."""
+"""Compare the names in files with the declared columns, because a misspelt column is null in every row."""
 
 from __future__ import annotations
 
@@ -32,7 +32,7 @@ class FileColumns:
         return FileColumns(self.files + other.files, self.found + other.found, self.others + other.others)
 
     def notes(self, declared: Sequence[str]) -> list[str]:
-        """Return what a user should know of the names."""
+        """Return notes for the user about the names."""
         notes = []
         for name in declared:
             lacking = self.files - self.found[name]
@@ -70,7 +70,7 @@ class NamesInFiles:
 
     Args:
         declared: The columns.
-        report: Takes the names to the driver.
+        report: Carries the names to the driver.
     """
 
     def __init__(self, declared: Sequence[str], report: Accumulator[FileColumns] | None) -> None:
@@ -90,7 +90,7 @@ class NamesInFiles:
         self._found += FileColumns(1, found, Counter(others))
 
     def finish(self) -> None:
-        """At the end of a pass."""
+        """End the pass, and report the names."""
         if self._report is not None and self._found.files:
             self._report.add(self._found)
         self._found = FileColumns()

@@ -1,7 +1,7 @@
 """Columns from folders: `landing/day=2026-01-31/a.json` gives the column `day`, if the schema declares it.
 
-Values are read as CSV fields are. `%20` stands for a blank, as Hive writes it, and
-`__HIVE_DEFAULT_PARTITION__` for null.
+Values are read like CSV fields. `%20` means a blank, as Hive writes it, and `__HIVE_DEFAULT_PARTITION__`
+means null.
 """
 
 from __future__ import annotations
@@ -23,18 +23,18 @@ _NULL = "__HIVE_DEFAULT_PARTITION__"
 
 @dataclass(frozen=True)
 class FolderColumns:
-    """Columns that folders may give.
+    """Columns that folders may provide.
 
     Args:
         schema: The declared columns.
-        place: Folder of the source. None if its path begins with a wildcard: then every folder counts.
+        place: Folder of the source. None if its path begins with a wildcard; then every folder counts.
     """
 
     schema: PayloadSchema
     place: FilesPlace | None
 
     def values_of(self, source: FileRange) -> Mapping[str, str | None]:
-        """Return the values that the folders of a file give, by declared column."""
+        """Return the values from the folders of a file, by declared column."""
         found: dict[str, str | None] = {}
         name_below = None if self.place is None else self.place.name_of_uri(source.file)
         for folder in (name_below or unquote(source.file)).split("/")[:-1]:
@@ -60,10 +60,10 @@ class FolderColumns:
         Args:
             rows: Decoded rows.
             sources: The files.
-            places: For each row, the place of its file in `sources`.
+            places: For each row, the index of its file in `sources`.
 
         Returns:
-            The rows, and the reason of each source whose folder has a value that its column does not hold.
+            The rows, and the reason for each source whose folder has a value that does not fit its column.
         """
         values = [self.values_of(source) for source in sources]
         names = [

@@ -1,4 +1,4 @@
-"""Text files are cut into lines, and JSON files into objects. Pure but for the reads of the file.
+"""Cut text files into lines, and JSON files into objects. Pure except for the reads of the file.
 
 A line ends with a line feed, a carriage return or both, as for Spark's readers, or with the separator that
 `lineSep` declares. A range has the lines that begin in it.
@@ -23,10 +23,10 @@ _BLANK = " \t\r\n"
 
 
 def cut_lines(separator: bytes | None) -> CutBuffer:
-    """Cut a buffer into lines.
+    """Return a function that cuts a buffer into lines.
 
     Args:
-        separator: What ends a line; None for any line break.
+        separator: End of a line; None for any line break.
     """
     mark = b"\n" if separator is None else separator
 
@@ -46,7 +46,7 @@ def cut_lines(separator: bytes | None) -> CutBuffer:
 
 
 def last_break(buffer: bytes, separator: bytes | None) -> int:
-    """Where the last line ends that is whole; more bytes follow the buffer."""
+    """Return where the last complete line ends; more bytes follow the buffer."""
     if separator is not None:
         return buffer.rfind(separator) + len(separator) if separator in buffer else 0
     # A carriage return at the end may be the first half of a line break.
@@ -54,14 +54,14 @@ def last_break(buffer: bytes, separator: bytes | None) -> int:
 
 
 def _split(text: bytes, mark: bytes) -> pa.BinaryArray:
-    """The texts in front of each mark; the last one ends the text."""
+    """Return the text before each mark; a mark ends the text."""
     if not text:
         return pa.array([], pa.binary())
     return pc.split_pattern(pa.array([text], pa.binary()), mark).values[:-1]
 
 
 def line_start(source: FileRange, position: int, separator: bytes | None) -> int:
-    """The first line that begins at a position or after it: its first byte, or the end of the file."""
+    """Return the first byte of the first line at or after a position, or the end of the file."""
     if position == 0:
         return 0
     mark = separator or b"\n"
@@ -79,7 +79,7 @@ def line_start(source: FileRange, position: int, separator: bytes | None) -> int
 
 
 def _first_break(block: bytes, separator: bytes | None, *, is_last: bool) -> int:
-    """The byte after the first line break of a block; 0 if there is none, or its end is not in the block."""
+    """Return the byte after the first line break of a block; 0 if there is no complete one."""
     if separator is not None:
         place = block.find(separator)
         return place + len(separator) if place >= 0 else 0
@@ -95,7 +95,7 @@ def _first_break(block: bytes, separator: bytes | None, *, is_last: bool) -> int
 
 
 def lines_before(source: FileRange, end: int, separator: bytes | None) -> int:
-    """Number of lines that end before a byte at which a line begins."""
+    """Return the number of lines that end before a byte at which a line begins."""
     if end == 0:
         return 0
     count, carried = 0, b""
@@ -114,9 +114,9 @@ def _count(text: bytes, separator: bytes | None) -> int:
 
 
 def json_documents(source: FileRange, text: bytes) -> Iterator[FileRecords]:
-    """The objects of a whole file: one after the other, or the items of one array.
+    """Yield the objects of a whole file: either in sequence, or as the items of one array.
 
-    From the first place that is not JSON on, the rest is one record.
+    After the first text that is not JSON, the rest is one record.
     """
     # Bytes that are not UTF-8 stay in the record, which the decoder rejects.
     content = text.decode("utf-8", "surrogateescape")
@@ -131,14 +131,14 @@ def json_documents(source: FileRange, text: bytes) -> Iterator[FileRecords]:
 
 
 def _extents(content: str) -> Iterator[tuple[int, int]]:
-    """First character, and the one after the last, of each document."""
+    """Yield the first character of each document, and the character after its last."""
     place = _after_blanks(content, 0)
     is_list = content.startswith("[", place)
     if is_list:
         place = _after_blanks(content, place + 1)
     while place < len(content):
         if is_list and content.startswith("]", place):
-            # Only blanks may follow; else the rest is a record that is not JSON.
+            # Only blanks may follow; otherwise the rest is a record that is not JSON.
             is_list, place = False, _after_blanks(content, place + 1)
             continue
         try:

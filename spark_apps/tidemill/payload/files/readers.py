@@ -1,4 +1,4 @@
-"""The reader of a files source: how its files are cut, and how their records are decoded."""
+"""Create the reader of a files source: how its files are cut, and how their records are decoded."""
 
 from __future__ import annotations
 
@@ -48,12 +48,12 @@ def file_reader(
     discovered: DiscoveredColumns | None,
     report: Accumulator[FileColumns] | None = None,
 ) -> tuple[FileReader, FolderColumns | None]:
-    """Return what reads the files of a pipeline, and what gives columns from their folders.
+    """Return the reader of a pipeline's files, and the provider of columns from their folders.
 
     Args:
         pipeline: The pipeline.
         discovered: Its columns, if they are not declared.
-        report: Takes the names that files have for their columns.
+        report: Carries the column names in files to the driver.
 
     Raises:
         SpecError: If a schema cannot be enforced.
@@ -119,10 +119,10 @@ def cutter_of(
     columns: Collection[str] = (),
     names: FieldNames = NO_NAMES,
 ) -> Cutter:
-    """Return what cuts the files of the one stream into records.
+    """Return the cutter for the files of a single stream.
 
     Args:
-        spec: Of the pipeline.
+        spec: Declaration of the pipeline.
         splitter: Splits CSV records.
         columns: Columns that the header of a CSV file may name.
         names: Names of fields of CSV files.
@@ -141,7 +141,7 @@ def cutter_of(
 
 
 def dialect_of(files: FilesSource) -> CsvDialect:
-    """Return how the fields of CSV files are written."""
+    """Return the form of the fields of CSV files."""
     return CsvDialect(
         files.separator,
         files.option("quote", '"'),
@@ -186,6 +186,6 @@ def _header_seen(
 def _names_without_folders(
     columns: list[str], folders: FolderColumns | None, source: FileRange
 ) -> tuple[str, ...] | None:
-    """Names of the fields of a file without a header, whose other columns come from folders."""
+    """Return the names of the fields of a file without a header, if other columns come from folders."""
     given = {} if folders is None else folders.values_of(source)
     return tuple(name for name in columns if name not in given) if given else None

@@ -1,4 +1,4 @@
-"""Ranges of files become rows, with the decoders, the door and the quarantine of topics."""
+"""Decode ranges of files to rows, with the decoders, the door and the quarantine of topics."""
 
 from __future__ import annotations
 
@@ -30,12 +30,12 @@ from tidemill.storage.access import access_to
 
 @dataclass(frozen=True)
 class FilePiece:
-    """Result of some records of files.
+    """The result for some records of files.
 
     Args:
-        decoded: The rows, and the records that are none.
+        decoded: The rows, and the rejected records.
         sources: The ranges.
-        places: For each record, the place of its range in `sources`.
+        places: For each record, the index of its range in `sources`.
         values: The bytes of each record; None for columns of Parquet, ORC and Avro.
         lines: Line of each record, from 1, counted from the first record of its range. Null if it has none.
     """
@@ -48,12 +48,12 @@ class FilePiece:
 
     @staticmethod
     def of_columns(source: FileRange, decoded: Decoded) -> FilePiece:
-        """Rows of a range whose records have no bytes and lines of their own."""
+        """Return rows of a range whose records have no separate bytes and lines."""
         count = len(decoded.kept) + len(decoded.rejected)
         return FilePiece(decoded, (source,), pa.repeat(0, count), None, pa.nulls(count, pa.int64()))
 
     def rejecting(self, reasons: Mapping[int, str]) -> FilePiece:
-        """The same without the records in these places, which are rejected."""
+        """Return the same piece without the records at these positions, which are rejected."""
         if not reasons:
             return self
         known = dict(zip(self.decoded.rejected.to_pylist(), self.decoded.reasons, strict=True))
@@ -74,7 +74,7 @@ class FileReader(Protocol):
 
     @property
     def columns(self) -> pa.Schema:
-        """The columns of its rows."""
+        """Return the columns of its rows."""
 
     def pieces(self, sources: Iterable[FileRange], rejected: RejectFile) -> Iterator[FilePiece]:
         """Read ranges; call `rejected` for those that cannot be read."""
@@ -83,12 +83,12 @@ class FileReader(Protocol):
         """Return the number of lines of a file before the first record of a range."""
 
     def finish(self) -> None:
-        """At the end of a pass of a task: report to the driver what was found in the files."""
+        """End a pass of a task, and report to the driver what was found in the files."""
 
 
 RejectFile = Callable[[FileRange, str], None]
 
-# Decoded bytes of a range that are kept in memory until its end is reached.
+# Maximum bytes of a range's decoded rows that are kept in memory until its end is reached.
 _KEPT_BYTES = 256 * 2**20
 
 # Decodes records that were cut out of files.
@@ -100,9 +100,9 @@ class RecordReader:
     """Reads files whose records are cut out of their bytes.
 
     Args:
-        cutter: Cuts.
-        decode: Decodes.
-        columns: Of the rows.
+        cutter: Cuts files into records.
+        decode: Decodes records.
+        columns: Columns of the rows.
         finished: Called at the end of a pass.
     """
 
@@ -140,7 +140,7 @@ class RangeReader:
     """Reads files whose records have no lines.
 
     Args:
-        columns: Of the rows.
+        columns: Columns of the rows.
         read: Reads a range.
         finished: Called at the end of a pass.
     """
@@ -170,20 +170,20 @@ class RangeReader:
 def whole_ranges(
     source: FileRange, pieces: Iterator[FilePiece], damaged: tuple[type[BaseException], ...], name: str
 ) -> Iterator[FilePiece]:
-    """Return the pieces of a range once its end is reached, so that a damaged range gives no row at all.
+    """Yield the pieces of a range after its end is reached, so that a damaged range gives no row at all.
 
-    A range that is larger in memory than `_KEPT_BYTES` gives its pieces as they come. If it is damaged behind
-    those, the batch fails.
+    If a range needs more than `_KEPT_BYTES` of memory, its pieces are passed on as they come. If it is
+    damaged after those, the batch fails.
 
     Args:
         source: The range.
         pieces: Its pieces.
         damaged: Errors of a damaged range.
-        name: Of the format.
+        name: Name of the format.
 
     Raises:
         FileRejectedError: If the range is damaged.
-        DataError: TIDE-DATA-013, if some of it was given before.
+        DataError: TIDE-DATA-013, if a part of it was passed on before.
     """
     kept: list[FilePiece] = []
     size = 0
@@ -224,13 +224,13 @@ def file_decoding(
     late_rows: LateRows | None = None,
     counter: Accumulator[int] | None = None,
 ) -> Decoding:
-    """Return how ranges of files become rows that may go on.
+    """Return the decoding of file ranges to rows.
 
     Args:
         pipeline: The pipeline.
-        reads: What reads the files, and what gives columns from folders; None if there are none.
-        quarantine: Takes rejected records and files.
-        late_rows: Sets late records aside; None where they go on.
+        reads: Reader of the files, and provider of columns from folders; None without such columns.
+        quarantine: Quarantine for rejected records and files.
+        late_rows: Sets late records aside; None to pass them on.
         counter: Counts the records; None if they are not counted.
     """
     reader, folders = reads
@@ -253,9 +253,9 @@ class _FilePass:
     """One pass of a task over ranges.
 
     Args:
-        door: Where rows and rejected records go.
+        door: Receives rows and rejected records.
         reader: Reads the files.
-        folders: Gives columns from folders.
+        folders: Provides columns from folders.
     """
 
     def __init__(self, door: DoorPass, reader: FileReader, folders: FolderColumns | None) -> None:
@@ -263,7 +263,7 @@ class _FilePass:
         self._reader = reader
         self._folders = folders
         self._lines_before: dict[tuple[str, int], int] = {}
-        # Rows, and records and files that are none.
+        # Number of rows and of rejected records and files.
         self.records = 0
 
     def rows(self, sources: list[FileRange]) -> Iterator[pa.RecordBatch]:
@@ -305,14 +305,14 @@ class _FilePass:
         self._door.reject(columns, [reason])
 
     def _of_rows(self, piece: FilePiece, rows: pa.Array) -> Mapping[str, pa.Array]:
-        """Quarantine columns of the records of these rows."""
+        """Return the quarantine columns of the records of these rows."""
         records = self._records(piece, piece.decoded.kept.take(rows))
         return (
             records if piece.values is not None else {**records, **rows_as_records(piece.decoded.rows, rows)}
         )
 
     def _records(self, piece: FilePiece, places: pa.Array) -> dict[str, pa.Array]:
-        """Quarantine columns of the records in these places."""
+        """Return the quarantine columns of the records at these positions."""
         sources = [piece.sources[number] for number in piece.places.take(places).to_pylist()]
         lines = zip(piece.lines.take(places).to_pylist(), sources, strict=True)
         columns = {
@@ -333,7 +333,7 @@ class _FilePass:
         return self._lines_before[key]
 
     def _times(self, piece: FilePiece) -> tuple[pa.TimestampArray, pa.TimestampArray]:
-        """When the file of each row arrived, and the time of the batch."""
+        """Return the arrival time of each row's file, and the time of the batch."""
         places = piece.places.take(piece.decoded.kept)
         arrived = pa.array([source.modified for source in piece.sources], INSTANT)
         clocks = pa.array([source.clock for source in piece.sources], INSTANT)

@@ -1,4 +1,4 @@
-"""Records of files, as cut out of their bytes, before they are decoded."""
+"""Records of files, cut out of their bytes, before they are decoded."""
 
 from __future__ import annotations
 
@@ -13,7 +13,7 @@ from tidemill.payload.decoder import MAX_BLOCK_BYTES
 from tidemill.payload.files.byte_ranges import BLOCK_BYTES, FileRange
 from tidemill.payload.readable import OVERSIZED
 
-# Bytes that the quarantine keeps of a record that is too long to be decoded. The file has the rest.
+# Maximum bytes that the quarantine keeps of a record that is too long to be decoded. The file has the rest.
 KEPT_OF_OVERSIZED = 2**20
 
 
@@ -21,8 +21,8 @@ class FileRejectedError(Exception):
     """No record of a range can be read.
 
     Args:
-        reason: Goes to the quarantine.
-        of_file: True if it is so for every range of the file, and the first one reports it.
+        reason: Reason for the quarantine.
+        of_file: True if the reason applies to every range of the file, so that only the first one reports it.
     """
 
     def __init__(self, reason: str, *, of_file: bool = True) -> None:
@@ -39,8 +39,8 @@ class FileRecords:
         values: The bytes of each record, as in the file.
         lines: Number of the first line of each record, from 1, counted from the first record of its range.
         sources: The ranges.
-        places: For each record, the place of its range in `sources`.
-        reasons: Why a record is rejected, by place, where the cutting finds that out.
+        places: For each record, the index of its range in `sources`.
+        reasons: Reasons of the records that the cutting rejects, by position.
         names: Names of the fields, if the file begins with a header.
     """
 
@@ -64,7 +64,7 @@ class FileRecords:
         reason: str | None = None,
         names: tuple[str, ...] | None = None,
     ) -> FileRecords:
-        """Records of one range, all of them good or all rejected for the same reason."""
+        """Return records of one range, all of them good or all rejected for the same reason."""
         reasons = {} if reason is None else dict.fromkeys(range(len(values)), reason)
         return FileRecords(values, lines, (source,), pa.repeat(0, len(values)), reasons, names)
 
@@ -76,7 +76,7 @@ class Cut:
     Args:
         values: Their bytes.
         lines: Number of the first line of each record, from 0.
-        used: Bytes of the buffer that they end at.
+        used: Number of bytes of the buffer up to their end.
         used_lines: Lines in those bytes.
     """
 
@@ -86,7 +86,7 @@ class Cut:
     used_lines: int
 
 
-# Cuts the records off a buffer; the flag says that no more bytes follow it.
+# Cuts the records off a buffer; the flag is True if no more bytes follow it.
 CutBuffer = Callable[[bytes, bool], Cut]
 
 
@@ -114,7 +114,7 @@ def cut_stream(source: FileRange, blocks: Iterable[bytes], cut: CutBuffer) -> It
 
 
 def _with_last(blocks: Iterable[bytes]) -> Iterator[tuple[bytes, bool]]:
-    """Each block, and whether it is the last one; one empty block if there are none."""
+    """Yield each block, with True for the last one; one empty block if there are none."""
     before: bytes | None = None
     for block in blocks:
         if before is not None:
@@ -124,7 +124,7 @@ def _with_last(blocks: Iterable[bytes]) -> Iterator[tuple[bytes, bool]]:
 
 
 def in_large_pieces(records: Iterable[FileRecords]) -> Iterator[FileRecords]:
-    """The same records in fewer pieces: decoding has costs for each piece that do not depend on its size."""
+    """Yield the same records in fewer pieces, because decoding has a fixed cost per piece."""
     some: list[FileRecords] = []
     size = 0
     for piece in records:
@@ -138,7 +138,7 @@ def in_large_pieces(records: Iterable[FileRecords]) -> Iterator[FileRecords]:
 
 
 def joined(pieces: Sequence[FileRecords]) -> FileRecords:
-    """Pieces whose fields have the same names as one."""
+    """Join pieces whose fields have the same names."""
     if len(pieces) == 1:
         return pieces[0]
     starts = list(accumulate((len(piece.values) for piece in pieces), initial=0))

@@ -1,6 +1,7 @@
-"""The bytes of whole files: decompressed, and as UTF-8 if they are a text in another encoding.
+"""The bytes of whole files: decompressed, and converted to UTF-8 from other encodings.
 
-A compressed file is read to its end before its first record is, so a damaged one gives no record at all.
+A compressed file is read to its end before its first record is used, so a damaged file gives no record at
+all.
 """
 
 from __future__ import annotations
@@ -19,14 +20,14 @@ import pyarrow as pa
 from tidemill.payload.files.byte_ranges import BLOCK_BYTES, FileRange
 from tidemill.payload.files.records import FileRejectedError
 
-# Decompressed bytes that are kept between the check of a file and its reading. Larger files are decompressed
-# twice.
+# Maximum decompressed bytes that are kept between the check of a file and its reading. Larger files are
+# decompressed twice.
 _KEPT_BYTES = 64 * 2**20
 
 _DAMAGED = (EOFError, OSError, ValueError, zlib.error, lzma.LZMAError, pa.ArrowException)
 
-# What stands for bytes that a declared encoding does not have: half of a surrogate pair, which no UTF-8 has,
-# so that the decoder rejects the record.
+# Replaces bytes that are invalid in a declared encoding by half of a surrogate pair, which is not valid
+# UTF-8, so that the decoder rejects the record.
 _NOT_IN_ENCODING = "tidemill_not_in_encoding"
 codecs.register_error(_NOT_IN_ENCODING, lambda error: ("\udcff", cast(UnicodeDecodeError, error).end))
 
@@ -52,7 +53,7 @@ class _Deflated(io.RawIOBase):
         return b""
 
 
-# By the ending of a file's name, as Hadoop has it.
+# By the extension of the file name, as in Hadoop.
 _DECOMPRESSORS: dict[str, Callable[[BinaryIO], BinaryIO]] = {
     "gz": lambda raw: cast(BinaryIO, gzip.GzipFile(fileobj=raw)),
     "gzip": lambda raw: cast(BinaryIO, gzip.GzipFile(fileobj=raw)),
@@ -66,7 +67,7 @@ _UNSUPPORTED = frozenset({"lz4", "snappy", "lzo"})
 
 
 class _Raw(io.RawIOBase):
-    """The bytes of a file, one after the other."""
+    """The bytes of a file as a stream."""
 
     def __init__(self, source: FileRange) -> None:
         self._blocks = source.blocks()
@@ -87,13 +88,13 @@ class _Raw(io.RawIOBase):
 
 
 def compression_of(source: FileRange) -> str | None:
-    """Return the compression of a file by the ending of its name; None if it has none."""
+    """Return the compression of a file by the extension of its name; None if it has none."""
     ending = source.path.rpartition("/")[2].rpartition(".")[2].lower()
     return ending if ending in _DECOMPRESSORS or ending in _UNSUPPORTED else None
 
 
 def text_blocks(source: FileRange, encoding: str | None) -> Iterator[bytes]:
-    """The whole text of a file as UTF-8, without a byte order mark.
+    """Return the whole text of a file as UTF-8, without a byte order mark.
 
     Raises:
         FileRejectedError: If it cannot be decompressed.

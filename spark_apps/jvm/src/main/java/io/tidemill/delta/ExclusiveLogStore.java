@@ -22,13 +22,13 @@ import org.apache.hadoop.fs.Path;
 /**
  * A Delta log store whose commit files have exactly one writer.
  *
- * <p>Delta's own stores look whether the commit file exists and then create it, so on local disks,
- * volumes and S3 two drivers can both be told that they won. Here the store itself decides: a hard
- * link on {@code file:}, a conditional create on {@code s3a:}. Where neither is possible (a volume
- * without hard links) the commit fails; it never falls back to the race.
+ * <p>Delta's own stores check if the commit file exists and then create it, so on local disks,
+ * volumes and S3 two drivers can both succeed. Here the storage itself decides: with a hard link on
+ * {@code file:}, and with a conditional create on {@code s3a:}. If neither is possible (on a volume
+ * without hard links), the commit fails; it never falls back to check-then-create.
  *
- * <p>Set as {@code spark.delta.logStore.file.impl} and {@code spark.delta.logStore.s3a.impl}. Names
- * no class of hadoop-aws, so that it loads without that jar.
+ * <p>Set as {@code spark.delta.logStore.file.impl} and {@code spark.delta.logStore.s3a.impl}. The
+ * class refers to no class of hadoop-aws, so that it loads without that jar.
  */
 public class ExclusiveLogStore extends HadoopFileSystemLogStore {
 
@@ -58,14 +58,14 @@ public class ExclusiveLogStore extends HadoopFileSystemLogStore {
     } else if (!overwrite && scheme.equals("s3a")) {
       createConditionally(fileSystem, path, actions);
     } else {
-      // Overwriting needs no winner, and abfs renames exclusively by itself.
+      // An overwrite needs no exclusivity, and a rename of abfs is already exclusive.
       writeWithRename(path, actions, overwrite, conf);
     }
   }
 
   /**
-   * Delta asks for checkpoints, which it writes itself: where a part of one could be read, it writes
-   * another file and renames that. On {@code s3a:} nothing is there before it is whole.
+   * Returns false on {@code s3a:}, where a file appears only as a whole. Delta asks before it
+   * writes a checkpoint: if a partial one could be read, it writes another file and renames it.
    */
   @Override
   public Boolean isPartialWriteVisible(Path path, Configuration conf) throws IOException {
@@ -76,10 +76,10 @@ public class ExclusiveLogStore extends HadoopFileSystemLogStore {
    * Creates a complete commit file or nothing.
    *
    * <ol>
-   *   <li>Write a hidden file that no reader of the log looks at.
-   *   <li>Bring it to disk, so that a power cut cannot leave an empty commit.
+   *   <li>Write a hidden file, which readers of the log ignore.
+   *   <li>Sync it to disk, so that a power cut cannot leave an empty commit.
    *   <li>Link it under the commit's name; the file system lets exactly one writer do this.
-   *   <li>Remove the hidden name, whoever won.
+   *   <li>Remove the hidden name, whether this writer won or not.
    * </ol>
    */
   private static void linkCommit(File commit, Iterator<String> actions) throws IOException {
@@ -92,12 +92,12 @@ public class ExclusiveLogStore extends HadoopFileSystemLogStore {
     }
   }
 
-  /** Replaces a file that readers may have open, such as {@code _last_checkpoint}: as a whole. */
+  /** Replaces a file as a whole; readers may have it open, such as {@code _last_checkpoint}. */
   private static void replace(File file, Iterator<String> actions) throws IOException {
     File hidden = hiddenBeside(file);
     try {
       writeToDisk(hidden, actions);
-      // Hadoop's checksum of the content before; without one nothing is verified.
+      // Delete Hadoop's checksum of the old content; without one, nothing is verified.
       Files.deleteIfExists(new File(file.getParentFile(), "." + file.getName() + ".crc").toPath());
       Files.move(hidden.toPath(), file.toPath(), StandardCopyOption.ATOMIC_MOVE);
     } finally {
@@ -123,7 +123,7 @@ public class ExclusiveLogStore extends HadoopFileSystemLogStore {
   private static void createConditionally(FileSystem s3a, Path path, Iterator<String> actions)
       throws IOException {
     FSDataOutputStreamBuilder<?, ?> builder = s3a.createFile(path);
-    // Overwrite skips s3a's own look at the path; the condition of the upload decides.
+    // Overwrite skips s3a's own check of the path; the condition of the upload decides.
     builder.recursive();
     builder.overwrite(true);
     builder.must(CONDITIONAL_CREATE, true);
@@ -137,7 +137,7 @@ public class ExclusiveLogStore extends HadoopFileSystemLogStore {
     }
   }
 
-  /** On s3a, close publishes what was written: so a half-written commit is aborted instead. */
+  /** Aborts an incomplete commit, because on s3a, close would publish it. */
   private static void upload(FSDataOutputStream out, Iterator<String> actions) throws IOException {
     try {
       writeLines(actions, out);

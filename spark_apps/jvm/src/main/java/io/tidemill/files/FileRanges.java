@@ -23,18 +23,18 @@ import scala.collection.immutable.Seq;
 import scala.runtime.AbstractFunction1;
 
 /**
- * A file format of Spark that reads no file: it gives one row without values for each range of a
- * file. Spark lists the files, remembers them in the checkpoint and cuts large ones into ranges;
- * {@code _metadata} says which range a row is. Python tasks read the bytes.
+ * A file format of Spark that reads no file: it returns one row without values for each range of a
+ * file. Spark lists the files, remembers them in the checkpoint and splits large ones into ranges.
+ * {@code _metadata} identifies the range of a row. Python tasks read the bytes.
  *
- * <p>Used as {@code format("io.tidemill.files.FileRanges")}. With the option {@code splittable} a
+ * <p>Used as {@code format("io.tidemill.files.FileRanges")}. With the option {@code splittable}, a
  * file may become several ranges.
  */
 public final class FileRanges implements FileFormat, Serializable {
 
   private static final long serialVersionUID = 1L;
 
-  /** A compressed file can only be read from its beginning. */
+  /** Extensions of compressed files, which can only be read from the beginning. */
   private static final Set<String> COMPRESSED =
       Set.of("gz", "gzip", "bz2", "zst", "xz", "deflate", "zlib", "lz4", "snappy", "lzo");
 
@@ -72,7 +72,7 @@ public final class FileRanges implements FileFormat, Serializable {
     throw new UnsupportedOperationException("FileRanges writes no files");
   }
 
-  /** One row of nulls for each range. */
+  /** Returns one row of nulls for each range. */
   private static final class OneRow extends AbstractFunction1<PartitionedFile, Iterator<InternalRow>>
       implements Serializable {
 

@@ -14,9 +14,9 @@ import org.apache.hadoop.fs.PathFilter;
  * Chooses the files of a files source among all files below a folder.
  *
  * <p>Set as {@code mapreduce.input.pathFilter.class} of the session. The option {@code
- * tidemill.files.folder} of a source is the declared path, whose parts may have wildcards. Without it
- * every file is taken. Unless {@code tidemill.files.recursive} is true, only folders such as {@code
- * day=2026-01-31} may be between that path and a file.
+ * tidemill.files.folder} of a source is the declared path, whose parts may have wildcards. Without
+ * it, every file is accepted. Unless {@code tidemill.files.recursive} is true, only folders such as
+ * {@code day=2026-01-31} may be between that path and a file.
  */
 public final class WantedFiles extends Configured implements PathFilter {
 

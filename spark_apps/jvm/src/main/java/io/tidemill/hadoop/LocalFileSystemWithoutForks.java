@@ -3,10 +3,10 @@ package io.tidemill.hadoop;
 import org.apache.hadoop.fs.LocalFileSystem;
 
 /**
- * What {@code file:} paths are opened with: Hadoop's LocalFileSystem, checksum files included, on
- * top of {@link RawLocalFileSystemWithoutForks}.
+ * Opens {@code file:} paths: Hadoop's LocalFileSystem, including checksum files, on top of {@link
+ * RawLocalFileSystemWithoutForks}.
  *
- * <p>Set as {@code fs.file.impl}; its twin for FileContext is {@link LocalFsWithoutForks}.
+ * <p>Set as {@code fs.file.impl}. {@link LocalFsWithoutForks} does the same for FileContext.
  */
 public class LocalFileSystemWithoutForks extends LocalFileSystem {
 

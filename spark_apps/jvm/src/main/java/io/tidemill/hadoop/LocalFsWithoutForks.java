@@ -9,10 +9,10 @@ import org.apache.hadoop.fs.DelegateToFileSystem;
 import org.apache.hadoop.fs.FsConstants;
 
 /**
- * What FileContext opens {@code file:} paths with: Hadoop's LocalFs, checksum files included, on top
- * of {@link RawLocalFileSystemWithoutForks}.
+ * Opens {@code file:} paths for FileContext: Hadoop's LocalFs, including checksum files, on top of
+ * {@link RawLocalFileSystemWithoutForks}.
  *
- * <p>Set as {@code fs.AbstractFileSystem.file.impl}. Spark's default checkpoint files go this way.
+ * <p>Set as {@code fs.AbstractFileSystem.file.impl}. Spark uses it for checkpoints by default.
  */
 public class LocalFsWithoutForks extends ChecksumFs {
 
@@ -21,10 +21,10 @@ public class LocalFsWithoutForks extends ChecksumFs {
     super(new RawLocalFs(uri, conf));
   }
 
-  /** Hadoop's own class of this name has no constructor that others may call. */
+  /** Replaces Hadoop's class of this name, whose constructors are not accessible. */
   private static final class RawLocalFs extends DelegateToFileSystem {
 
-    // The argument `false`: a local path has no host in it.
+    // `false` because a local path has no host.
     RawLocalFs(URI uri, Configuration conf) throws IOException, URISyntaxException {
       super(
           uri,

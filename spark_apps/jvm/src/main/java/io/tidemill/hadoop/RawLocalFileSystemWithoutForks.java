@@ -16,13 +16,13 @@ import org.apache.hadoop.fs.RawLocalFileSystem;
 import org.apache.hadoop.fs.permission.FsPermission;
 
 /**
- * Hadoop's local file system, asking the operating system itself where Hadoop starts a program.
+ * Hadoop's local file system, with calls of the operating system instead of forked programs.
  *
- * <p>Without its native library Hadoop forks {@code chmod} for every file it creates and {@code
- * readlink} for every rename through FileContext. A streaming batch does both a dozen times; each
- * fork of a driver costs milliseconds.
+ * <p>Without its native library, Hadoop forks {@code chmod} for every file that it creates and
+ * {@code readlink} for every rename through FileContext. A streaming batch does both a dozen times,
+ * and each fork of a driver costs milliseconds.
  *
- * <p>And where Hadoop's own rename replaces a file, this one refuses, as HDFS and abfs do.
+ * <p>Hadoop's own rename replaces an existing file. This one refuses, as HDFS and abfs do.
  */
 class RawLocalFileSystemWithoutForks extends RawLocalFileSystem {
 
@@ -31,7 +31,7 @@ class RawLocalFileSystemWithoutForks extends RawLocalFileSystem {
     java.nio.file.Path file = pathToFile(path).toPath();
     PosixFileAttributeView attributes =
         Files.getFileAttributeView(file, PosixFileAttributeView.class);
-    // No POSIX view (Windows), or the sticky bit, which java.nio cannot set: Hadoop's own way.
+    // Use Hadoop's way without a POSIX view (Windows), or for the sticky bit, which java.nio lacks.
     if (attributes == null || permission.getStickyBit()) {
       super.setPermission(path, permission);
       return;
@@ -44,17 +44,17 @@ class RawLocalFileSystemWithoutForks extends RawLocalFileSystem {
   }
 
   /**
-   * Gives a file a name that no other file has; false if one has it.
+   * Renames a file to a new name; returns false if another file has that name.
    *
-   * <p>Spark's checkpoints rely on it: of two drivers that plan the same batch at the same moment,
-   * only one may be told that it did, or the other would skip what it planned differently. A link
-   * and not a look, because only the file system can decide.
+   * <p>Spark's checkpoints rely on it: if two drivers plan the same batch at the same time, only
+   * one may succeed. Otherwise records could be skipped, because the two plans can differ. It uses
+   * a link instead of a check, because only the file system can decide.
    */
   @Override
   public boolean rename(Path src, Path dst) throws IOException {
     File from = pathToFile(src);
     File to = pathToFile(dst);
-    // A checksum is renamed after its file, which has won; one of an earlier file may lie there.
+    // A checksum is renamed after its file, which has won. It may replace an old file's checksum.
     boolean isChecksum = dst.getName().startsWith(".") && dst.getName().endsWith(".crc");
     if (isChecksum || !from.isFile() || to.isDirectory()) {
       return super.rename(src, dst);
@@ -71,8 +71,8 @@ class RawLocalFileSystemWithoutForks extends RawLocalFileSystem {
   }
 
   /**
-   * By name: Spark takes new files in the order of their times, and files of the same time in the
-   * order of this list. Object stores also list by name.
+   * Returns the files sorted by name. Spark reads new files in the order of their times, and files
+   * with the same time in the order of this list. Object stores also list by name.
    */
   @Override
   public FileStatus[] listStatus(Path path) throws IOException {
@@ -89,8 +89,8 @@ class RawLocalFileSystemWithoutForks extends RawLocalFileSystem {
   }
 
   /**
-   * The file that a path means. A path that is escaped as a pattern ({@code \[x\]}) means the file
-   * of the name that it matches: Spark's file source also looks at the pattern itself.
+   * Returns the file that a path names. A path that is escaped as a pattern ({@code \[x\]}) names
+   * the file that it matches, because Spark's file source also checks the pattern itself.
    */
   private Path named(Path path) {
     String text = path.toUri().getPath();
@@ -106,7 +106,7 @@ class RawLocalFileSystemWithoutForks extends RawLocalFileSystem {
     return link ? super.getFileLinkStatus(path) : getFileStatus(path);
   }
 
-  /** Such as {@code rwxr-x---}; FsPermission's own text would add a {@code t}. */
+  /** Returns a text such as {@code rwxr-x---}; FsPermission's own text would add a {@code t}. */
   private static String symbols(FsPermission permission) {
     return permission.getUserAction().SYMBOL
         + permission.getGroupAction().SYMBOL

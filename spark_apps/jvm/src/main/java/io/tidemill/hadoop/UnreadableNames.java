@@ -7,8 +7,8 @@ import java.util.concurrent.ConcurrentSkipListMap;
 import java.util.stream.Stream;
 
 /**
- * Files that Java cannot open, because their names are not UTF-8: Java has replaced a byte of the
- * name. Hadoop leaves them out of a listing.
+ * Files that Java cannot open because their names are not UTF-8: Java replaces a byte of the name.
+ * Hadoop leaves them out of a listing.
  */
 public final class UnreadableNames {
 
@@ -18,7 +18,7 @@ public final class UnreadableNames {
 
   private UnreadableNames() {}
 
-  /** Keeps the names in the newest listing of a folder. Spark reads no hidden file. */
+  /** Stores the names in the newest listing of a folder; Spark ignores hidden files. */
   static void keep(File folder) {
     String[] names = folder.list();
     List<String> unreadable =
@@ -36,7 +36,7 @@ public final class UnreadableNames {
     }
   }
 
-  /** The paths of all folders that this process has listed, with a replacement for each such byte. */
+  /** Returns the paths in all folders that this process has listed; each such byte is replaced. */
   public static List<String> paths() {
     return BY_FOLDER.values().stream().flatMap(List::stream).toList();
   }

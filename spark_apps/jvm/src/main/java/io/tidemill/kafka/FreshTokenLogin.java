@@ -31,24 +31,24 @@ import org.apache.kafka.common.security.oauthbearer.OAuthBearerTokenCallback;
  * A Kafka login with a new token each time that Kafka asks for one.
  *
  * <p>Kafka's own handler reads a file once for the life of a login, so a stream would end with its
- * first token; and it logs what a token endpoint answers. Options of the JAAS line:
+ * first token. It also logs the answers of a token endpoint. Options of the JAAS line:
  *
  * <ul>
  *   <li>{@code tokenFile}: a file with the token itself; or
  *   <li>{@code clientId}, {@code scope}, {@code tokenEndpoint}, and as proof {@code clientSecret} or
- *       {@code assertionFile}, a file that Kubernetes keeps fresh.
+ *       {@code assertionFile}, a file that Kubernetes renews.
  * </ul>
  *
- * <p>A token that has expired is an error here: Kafka tries again after ten seconds, but would
- * never again ask a login that succeeded with such a token. No message holds a token, a proof or
- * anything that the endpoint said.
+ * <p>An expired token is an error here, so that Kafka tries again after ten seconds. After a
+ * successful login with such a token, Kafka would never ask again. No message quotes a token, a
+ * proof or an answer of the endpoint.
  */
 public class FreshTokenLogin implements AuthenticateCallbackHandler {
 
-  /** Longest wait for the endpoint; Kafka's network thread waits at the first login. */
+  /** Maximum wait for the endpoint; Kafka's network thread waits at the first login. */
   private static final Duration PATIENCE = Duration.ofSeconds(10);
 
-  /** How often the endpoint is asked: a failed first login costs a task, a second costs nothing. */
+  /** Maximum number of requests, because a failed first login fails a task, and a retry is cheap. */
   private static final int ATTEMPTS = 3;
 
   private static final long PAUSE_MILLISECONDS = 1000;
@@ -132,7 +132,7 @@ public class FreshTokenLogin implements AuthenticateCallbackHandler {
     throw new IOException("The token endpoint's answer holds no token.");
   }
 
-  /** The endpoint's answer, after a pause or two if it is busy or cannot be reached. */
+  /** Returns the endpoint's answer, and retries if the endpoint is busy or cannot be reached. */
   private static HttpResponse<String> answer(HttpRequest request) throws IOException {
     HttpClient client = HttpClient.newBuilder().connectTimeout(PATIENCE).build();
     try {
@@ -156,7 +156,7 @@ public class FreshTokenLogin implements AuthenticateCallbackHandler {
     }
   }
 
-  /** With its body: the time-out of a request ends with the headers. */
+  /** Returns the answer with its body, because a request's own timeout covers only the headers. */
   private static HttpResponse<String> wholeAnswer(HttpClient client, HttpRequest request)
       throws IOException, InterruptedException {
     CompletableFuture<HttpResponse<String>> answer =
@@ -167,7 +167,7 @@ public class FreshTokenLogin implements AuthenticateCallbackHandler {
       answer.cancel(true);
       throw new IOException("The token endpoint does not answer in time.");
     } catch (ExecutionException e) {
-      // Without its message, which may quote what was answered.
+      // Without its message, which may quote the answer.
       String reason = e.getCause().getClass().getSimpleName();
       throw new IOException("The token endpoint cannot be asked: " + reason + ".");
     }

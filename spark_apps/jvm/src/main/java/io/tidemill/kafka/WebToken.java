@@ -7,7 +7,7 @@ import java.util.Base64;
 import java.util.Set;
 import org.apache.kafka.common.security.oauthbearer.OAuthBearerToken;
 
-/** A JSON web token, with what Kafka wants to know of it. The broker verifies it; nobody does here. */
+/** A JSON web token with the facts that Kafka needs. The broker verifies it; this class does not. */
 final class WebToken implements OAuthBearerToken {
 
   private final String value;
@@ -17,7 +17,7 @@ final class WebToken implements OAuthBearerToken {
   /**
    * Reads the claims.
    *
-   * @throws IOException if it is no such token; the message holds nothing of it
+   * @throws IOException if it is not such a token; the message never quotes it
    */
   WebToken(String value) throws IOException {
     JsonNode claims = claims(value);
@@ -62,7 +62,7 @@ final class WebToken implements OAuthBearerToken {
     return principal;
   }
 
-  /** Not told: Kafka then reads again after a share of what is left, however old the token is. */
+  /** Unknown, so Kafka renews after a share of the remaining time, at any age of the token. */
   @Override
   public Long startTimeMs() {
     return null;
