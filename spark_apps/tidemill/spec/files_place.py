@@ -1,10 +1,11 @@
-"""Where the files of a files source are, and where they go when they are archived.
+"""The folder of a files source, and the folder of its archived files.
 
     below the storage root    landing/orders/*/new           archived/landing/orders/*/new
     elsewhere                 file:///data/in/orders/*/new   file:///data/in/archived/orders/*/new
 
-Folders below the source's stay as they are, so that columns from folders are found in both. Where the
-archive is follows from the path alone: files stay findable if `after` or the pipeline's name is changed.
+The archive keeps the folders below the source's folder, so that columns from folders exist in both. The
+archive's location depends on the path only, so files are still found after a change of `after` or of the
+pipeline's name.
 """
 
 from __future__ import annotations
@@ -16,7 +17,7 @@ from urllib.parse import unquote
 
 from tidemill.names import ARCHIVED, Layout, literal_glob, plain_parts
 
-# Characters of a path that Hadoop takes for a pattern.
+# Characters of a path that Hadoop interprets as a pattern.
 WILDCARDS = frozenset("*?[]{}")
 
 
@@ -25,9 +26,9 @@ class FilesPlace:
     """The two folders of one files source.
 
     Args:
-        base: Folder that both lie below, without `file://`.
-        inside: Folders from there to the source's, as far as none holds a `*`.
-        pattern: Those that follow in the declaration.
+        base: Common parent folder of both, without `file://`.
+        inside: Folders from `base` to the source's folder, up to the first that contains a `*`.
+        pattern: The rest of the declared path, from the first folder that contains a `*`.
     """
 
     base: str

@@ -386,7 +386,7 @@ class MemorySink(Strict):
 
 
 class ForeachSink(Strict):
-    """A custom row writer, called at least once: a class with `process(row)`, and optionally `open` and `close`.
+    """A custom row writer, at least once: a class with `process(row)` and optionally `open` and `close`.
 
     Each task creates an instance and calls `open(partition_id, batch_id)`, which returns true if the rows are
     wanted, then `process(row)` for each row, then `close(error)`. A repeated batch has the same number and
