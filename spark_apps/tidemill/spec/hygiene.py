@@ -28,7 +28,7 @@ class Hygiene(Strict):
     )
     approved_by: Line | None = Field(
         None,
-        description="In a protected environment, the name of the person who has approved that the daily DAGs "
+        description="In a protected environment, the name of the operator who allows the daily DAGs to "
         "prune checkpoints and delete data files that no version needs. Without it, the DAGs only report "
         "what they would delete.",
     )

@@ -45,7 +45,7 @@ Named = TypeVar("Named", NamedSource, DeclaredModel)
 
 
 class Run(Strict):
-    """How the pipeline runs."""
+    """Mode, trigger, schedule, size and limits of the pipeline's runs."""
 
     mode: Literal["stream", "incremental"] = Field(
         "stream", description="stream: runs all the time. incremental: scheduled runs that end."
@@ -223,7 +223,7 @@ class PipelineSpec(Strict):
         min_length=1,
         max_length=20,
     )
-    run: Run = Field(Run(), description="How the pipeline runs.")
+    run: Run = Field(Run(), description="Mode, trigger, schedule and limits of runs.")
 
     @field_validator("run", mode="before")
     @classmethod

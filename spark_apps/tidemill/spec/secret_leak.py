@@ -43,7 +43,7 @@ def refuse_secrets(file: YamlFile) -> None:
 
 
 def _leaks(content: Any, location: Location) -> Iterator[Location]:
-    """Yield the places of suspicious values. For a suspicious key, it is the map, to avoid printing the key."""
+    """Yield the places of suspicious values. For a suspicious key, it is the map, so that no key is shown."""
     if isinstance(content, dict):
         for key, value in content.items():
             if _SIGNS.search(key):
