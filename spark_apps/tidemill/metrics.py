@@ -1,7 +1,7 @@
-"""The definitions of all metrics: name, description and labels.
+"""Every metric, defined once: its name, its meaning, and its labels.
 
-Dashboards and alerts of users depend on these names. `tests/unit/test_metrics.py` pins them, and the tables
-in `observe/README.md` are generated from them. Names include units, as Prometheus recommends: seconds, bytes,
+Dashboards and alerts of users depend on these names, so `tests/unit/test_metrics.py` pins them. The table in
+`observe/README.md` is generated from them. Units are in the names, as Prometheus recommends: seconds, bytes,
 rows.
 """
 
@@ -17,7 +17,7 @@ from prometheus_client.core import Metric as Family
 
 CONTENT_TYPE = "text/plain; version=0.0.4; charset=utf-8"
 
-# Labels of all metrics of a driver.
+# Labels of all metrics of one driver.
 OF_DRIVER = ("pipeline", "mode")
 
 Kind = Literal["gauge", "counter"]
@@ -28,10 +28,10 @@ class Metric:
     """One metric.
 
     Args:
-        name: Name in Prometheus.
-        about: Description in one sentence.
+        name: Its Prometheus name.
+        about: Its description, in a sentence.
         labels: Names of its labels.
-        kind: A counter only rises until its process ends.
+        kind: A counter only rises, until its process ends.
     """
 
     name: str
@@ -215,7 +215,7 @@ _FAMILIES = {"gauge": GaugeMetricFamily, "counter": CounterMetricFamily}
 
 
 class _Collector:
-    """A collector that gives a registry the samples as metric families."""
+    """Passes samples to a registry, grouped into Prometheus metric families."""
 
     def __init__(self, samples: Iterable[Sample]) -> None:
         self._samples = samples
