@@ -26,7 +26,7 @@ def doctor(
     context: typer.Context,
     pipelines: Annotated[
         list[str] | None,
-        typer.Argument(help="Names of pipelines. Default: all, and state folders without a pipeline."),
+        typer.Argument(help="Names of pipelines. Default: all, including state folders without one."),
     ] = None,
     broker: Annotated[
         bool,

@@ -99,7 +99,7 @@ def files_place(layout: Layout, path: str) -> FilesPlace | None:
     if parts[: len(root)] == root:
         inside = tuple(parts[len(root) : fixed])
         return FilesPlace(layout.root, inside, pattern) if inside and inside[0] != ARCHIVED else None
-    # At least the container of `abfss:`, or a folder above a local one.
+    # The base has at least the container of an `abfss:` URI, or one folder above a local folder.
     least = 2 if "://" in path and not path.startswith("file://") else 1
     if fixed <= least or parts[fixed - 1] == ARCHIVED:
         return None

@@ -127,9 +127,12 @@ class DeltaSink(Strict):
         description="Conditions that each row must fulfil after `transform` and `where`, by name. For each "
         "commit, the ledger has the number of rows that were checked, dropped and quarantined, and the "
         "violations by name. A row that violates several goes to the quarantine if one of them has "
-        "`on_violation: quarantine`. merge allows only warn and fail, because leaving a row out would keep "
-        "an older row of its key. replace does not allow quarantine, because each batch writes the whole "
-        "result again. scd1 and scd2 have no expectations, because their rows are changes. To quarantine "
+        "`on_violation: quarantine`. Mode merge allows only warn and fail, because leaving a row out would "
+        "keep "
+        "an older row of its key. Mode replace does not allow quarantine, because each batch writes the "
+        "whole "
+        "result again. Modes scd1 and scd2 have no expectations, because their rows are changes. To "
+        "quarantine "
         "rows of a topic, the table needs the columns kafka_topic, kafka_partition and kafka_offset.",
     )
     options: DeltaSinkOptions = Field(
