@@ -127,7 +127,7 @@ class KubernetesSettings(Strict):
         None,
         description="Airflow connection of type `kubernetes` with which Airflow reaches the cluster "
         "(`kubernetes_conn_id` of operators). Without it, Airflow uses the account of its pod, or else "
-        "KUBECONFIG. The command line always uses KUBECONFIG or the account of its pod.",
+        "KUBECONFIG. The command line always does the same.",
     )
     image: Image = Field(description="Image of drivers and executors, with registry and tag.")
     image_pull_policy: Literal["IfNotPresent", "Always", "Never"] = Field(
