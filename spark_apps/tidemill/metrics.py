@@ -55,79 +55,86 @@ def _driver(name: str, about: str, *labels: str, kind: Kind = "gauge") -> Metric
 
 # Metrics of each driver.
 
-START = _driver("tidemill_start_timestamp_seconds", "When the driver started.")
+START = _driver("tidemill_start_timestamp_seconds", "Start time of the driver.")
 LAST_SIGN = _driver(
     "tidemill_last_sign_timestamp_seconds",
-    "Last sign of life: a change of the status, an event of Spark's, an ended task.",
+    "Time of the last sign of life: a change of the status, a Spark event or an ended task.",
 )
 LAST_PROGRESS = _driver(
     "tidemill_last_progress_timestamp_seconds",
-    "When a batch was last committed, or the source last found empty, by this driver or one before.",
+    "Time at which this driver or an earlier one last committed a batch or found the source empty.",
 )
 PROGRESS_WITHIN = _driver(
     "tidemill_progress_within_seconds",
-    "Longest that it may run without progress (`progress_within`).",
+    "Maximum time without progress (`progress_within`).",
 )
-LAST_COMMIT = _driver("tidemill_last_commit_timestamp_seconds", "When the newest batch was committed.")
-EPOCH = _driver("tidemill_epoch", "The driver's epoch; a higher one fences off all lower ones.")
+LAST_COMMIT = _driver("tidemill_last_commit_timestamp_seconds", "Commit time of the newest batch.")
+EPOCH = _driver("tidemill_epoch", "Epoch of the driver. A higher epoch fences off all lower ones.")
 BATCH_ID = _driver("tidemill_batch_id", "Number of the newest batch.")
 BATCHES = _driver("tidemill_batches_total", "Batches written since the driver started.", kind="counter")
-BATCH_DURATION = _driver("tidemill_batch_duration_seconds", "Time that the newest batch took.")
+BATCH_DURATION = _driver("tidemill_batch_duration_seconds", "Duration of the newest batch.")
 BATCH_PART = _driver(
     "tidemill_batch_part_duration_seconds",
-    "Of that, each part, by Spark's name: `addBatch` reads, transforms and writes, `walCommit` and "
-    "`commitOffsets` write the checkpoint.",
+    "Duration of each part of the newest batch, with Spark's names: `addBatch` reads, transforms and writes, "
+    "`walCommit` and `commitOffsets` write the checkpoint.",
     "part",
 )
 SINK_DURATION = _driver(
     "tidemill_sink_duration_seconds",
-    "Time of the newest batch at each output; reading is part of the first one's.",
+    "Duration of each output in the newest batch. The first one includes reading.",
     "output",
 )
-TRIGGER = _driver("tidemill_trigger_interval_seconds", "The declared trigger; 0 means as fast as it can.")
-INPUT_RATE = _driver("tidemill_input_rows_per_second", "Rows that came in since the last batch, per second.")
+TRIGGER = _driver(
+    "tidemill_trigger_interval_seconds", "The declared trigger interval. 0 means as fast as possible."
+)
+INPUT_RATE = _driver("tidemill_input_rows_per_second", "Rows per second that arrived since the last batch.")
 PROCESSED_RATE = _driver(
-    "tidemill_processed_rows_per_second", "Rows of the newest batch per second that it took."
+    "tidemill_processed_rows_per_second", "Rows per second that the newest batch processed."
 )
 ROWS = _driver("tidemill_rows_total", "Rows read since the driver started.", kind="counter")
 OUTPUT_ROWS = _driver(
-    "tidemill_output_rows_total", "Rows written since then, by output.", "output", kind="counter"
+    "tidemill_output_rows_total",
+    "Rows written since the driver started, by output.",
+    "output",
+    kind="counter",
 )
 QUARANTINED = _driver(
-    "tidemill_quarantined_rows_total", "Rows set aside in the quarantine since then.", kind="counter"
+    "tidemill_quarantined_rows_total", "Rows quarantined since the driver started.", kind="counter"
 )
-LATE = _driver("tidemill_late_rows_total", "Rows behind the watermark since then.", kind="counter")
+LATE = _driver(
+    "tidemill_late_rows_total", "Rows later than the watermark since the driver started.", kind="counter"
+)
 NO_EVENT_TIME = _driver(
     "tidemill_no_event_time_rows_total",
-    "Rows without an event time that windows dropped since then.",
+    "Rows without an event time that windows dropped since the driver started.",
     kind="counter",
 )
 VIOLATIONS = _driver(
     "tidemill_expectation_violations_total",
-    "Rows since then that were not as a table expects.",
+    "Rows that violated an expectation since the driver started.",
     *("table", "expectation"),
     kind="counter",
 )
-LAG = _driver("tidemill_lag_records", "Records behind the source's newest, all partitions.")
-LAG_MAX = _driver("tidemill_lag_max_records", "Records behind, of the partition that is furthest behind.")
-PARTITIONS = _driver("tidemill_source_partitions", "Partitions that are read.")
+LAG = _driver("tidemill_lag_records", "Lag in records behind the end of the source, over all partitions.")
+LAG_MAX = _driver("tidemill_lag_max_records", "Lag in records of the partition with the largest lag.")
+PARTITIONS = _driver("tidemill_source_partitions", "Number of partitions that are read.")
 PARTITION_LAG = _driver(
     "tidemill_partition_lag_records",
-    "Records behind, of the 20 partitions that are furthest behind.",
+    "Lag in records of each of the 20 partitions with the largest lag.",
     *("topic", "partition"),
 )
 WATERMARK = _driver("tidemill_watermark_timestamp_seconds", "The watermark.")
 WATERMARK_DELAY = _driver(
-    "tidemill_watermark_delay_seconds", "How far the watermark was behind the clock at the newest batch."
+    "tidemill_watermark_delay_seconds", "Delay of the watermark behind the clock at the newest batch."
 )
 EVENT_TIME_DELAY = _driver(
     "tidemill_event_time_delay_seconds",
-    "How far the newest event of the newest batch was behind the clock when the batch began.",
+    "Delay of the newest batch's newest event behind the clock at the start of the batch.",
 )
 STATE_ROWS = _driver("tidemill_state_rows", "Rows in the state, by stateful operator.", "operator")
 STATE_BYTES = _driver("tidemill_state_memory_bytes", "Memory of the state, by stateful operator.", "operator")
 FAILED_GROUP = _driver(
-    "tidemill_metrics_failed", "1 for each group of metrics that could not be computed now.", "group"
+    "tidemill_metrics_failed", "1 for each group of metrics that cannot be computed now.", "group"
 )
 
 DRIVER_METRICS = (
@@ -142,52 +149,60 @@ DRIVER_METRICS = (
 
 _PIPELINE = ("pipeline",)
 
-SNAPSHOT_AT = Metric("tidemill_snapshot_timestamp_seconds", "When storage was last read as a whole.", ())
-SNAPSHOT_SECONDS = Metric("tidemill_snapshot_duration_seconds", "How long that took.", ())
-UNREADABLE = Metric(
-    "tidemill_unreadable_pipelines", "Pipelines of which something on storage could not be read.", ()
+SNAPSHOT_AT = Metric(
+    "tidemill_snapshot_timestamp_seconds", "Time of the last complete read of the storage.", ()
 )
-RECONCILED_AT = Metric("tidemill_reconcile_timestamp_seconds", "When a reconciliation last ended.", ())
-RECONCILE_SECONDS = Metric("tidemill_reconcile_duration_seconds", "How long it took.", ())
+SNAPSHOT_SECONDS = Metric(
+    "tidemill_snapshot_duration_seconds", "Duration of the last complete read of the storage.", ()
+)
+UNREADABLE = Metric(
+    "tidemill_unreadable_pipelines", "Pipelines with documents on storage that could not be read.", ()
+)
+RECONCILED_AT = Metric(
+    "tidemill_reconcile_timestamp_seconds", "Time at which the last reconciliation ended.", ()
+)
+RECONCILE_SECONDS = Metric("tidemill_reconcile_duration_seconds", "Duration of the last reconciliation.", ())
 DECISIONS = Metric(
-    "tidemill_reconcile_decisions", "Streams of the newest reconciliation, by decision.", ("action",)
+    "tidemill_reconcile_decisions", "Streams of the last reconciliation, by decision.", ("action",)
 )
 STREAMS = Metric(
-    "tidemill_drivers", "Newest drivers of all pipelines, by what they last said of themselves.", ("state",)
+    "tidemill_drivers", "Newest drivers of all pipelines, by the state that they last reported.", ("state",)
 )
 WANTED = Metric("tidemill_stream_wanted", "1 if the stream should run, 0 if not.", _PIPELINE)
 RUNNING = Metric("tidemill_stream_running", "1 if a driver of the stream was seen, 0 if not.", _PIPELINE)
-DECISION = Metric("tidemill_stream_decision", "1 for what was decided of the stream.", ("pipeline", "action"))
+DECISION = Metric(
+    "tidemill_stream_decision", "1 for the last decision about the stream.", ("pipeline", "action")
+)
 STALLED = Metric(
     "tidemill_stream_stalled", "1 if the stream should make progress and makes none, 0 if not.", _PIPELINE
 )
 BUDGET_LEFT = Metric(
-    "tidemill_restart_budget_left", "Crashes that the stream may still have before it is held.", _PIPELINE
+    "tidemill_restart_budget_left", "Number of further crashes before the stream is held.", _PIPELINE
 )
 CRASHES = Metric("tidemill_restarts", "Crashes of the stream that count against its budget now.", _PIPELINE)
-HOLDS = Metric("tidemill_holds", "Holds that forbid the pipeline's start.", _PIPELINE)
+HOLDS = Metric("tidemill_holds", "Number of holds that forbid the pipeline's start.", _PIPELINE)
 RETENTION = Metric(
-    "tidemill_source_retention_seconds", "How long the source keeps records, as its broker said.", _PIPELINE
+    "tidemill_source_retention_seconds", "Retention of the source, as reported by its broker.", _PIPELINE
 )
 DATA_LOSS = Metric(
     "tidemill_time_to_data_loss_seconds",
-    "Time until records that were not read may be gone: the source's retention, less the time since all was "
-    "read (of a pipeline that has never read all: since its last progress). Below 0 they may be gone.",
+    "Time until unread records may expire: the source's retention minus the time since everything was read "
+    "(or since the last progress, if the pipeline has never read everything). Below 0 they may have expired.",
     _PIPELINE,
 )
 DATA_LOSS_LEVEL = Metric(
     "tidemill_data_loss_level",
-    "1 for how urgent it is that the pipeline reads on: ok; warn, when half of the time that its source "
-    "keeps records is over; urgent, when three quarters are.",
+    "1 for the current level: ok; warn, when half of the source's retention has passed; urgent, when three "
+    "quarters have passed.",
     ("pipeline", "level"),
 )
 AIRFLOW_HEALTHY = Metric(
     "tidemill_airflow_component_healthy",
-    "1 if Airflow calls its component healthy, 0 if not, or if it does not answer (`api_server`).",
+    "1 if Airflow reports its component as healthy; 0 if not, or if it does not answer (`api_server`).",
     ("component",),
 )
 AIRFLOW_HEARTBEAT = Metric(
-    "tidemill_airflow_heartbeat_timestamp_seconds", "The component's last heartbeat.", ("component",)
+    "tidemill_airflow_heartbeat_timestamp_seconds", "Last heartbeat of the component.", ("component",)
 )
 
 CONTROL_METRICS = (

@@ -1,1 +1,1 @@
-"""The command line: one file per group of verbs. Nothing heavy is imported before a verb needs it."""
+"""The command line, with one file per group of commands. Heavy modules are imported only when needed."""

@@ -1,4 +1,4 @@
-"""A progress bar for each piece of work that a verb tells of, one below the other."""
+"""Progress bars for the steps of a verb, one below the other."""
 
 from __future__ import annotations
 
@@ -14,10 +14,10 @@ if TYPE_CHECKING:
 
 
 class AdvanceBars:
-    """Told of advances, between `with` and its end.
+    """A context manager that shows a bar for each reported step.
 
     Args:
-        quiet: Show nothing, as beside `--json`.
+        quiet: Show nothing, as with `--json`.
     """
 
     def __init__(self, *, quiet: bool = False) -> None:
@@ -26,17 +26,17 @@ class AdvanceBars:
         self._show: Show | None = None
 
     def __enter__(self) -> AdvanceBars:
-        """Nothing is shown before the first advance."""
+        """Return self. Nothing is shown before the first report."""
         return self
 
     def __exit__(
         self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None
     ) -> None:
-        """The bar of work that failed stays where it stood."""
+        """Close the bar. The bar of failed work stays at its last position."""
         self._open.__exit__(kind, error, trace)
 
     def tell(self, advance: Advance) -> None:
-        """Show how far it is; work begins with none and ends with all of its files done."""
+        """Show the progress of a step, which begins with no file and ends with all files done."""
         if self._show is None:
             self._show = self._open.enter_context(progress_bar(advance.what, "files", quiet=self._quiet))
         self._show(Stand(advance.done, advance.total, size=advance.size))

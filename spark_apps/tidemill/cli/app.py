@@ -1,4 +1,4 @@
-"""`tidemill`: the entry point, the global options, and the one place where errors become exit codes."""
+"""`tidemill`: the entry point, the global options, and the conversion of errors to exit codes."""
 
 from __future__ import annotations
 
@@ -40,10 +40,10 @@ from tidemill.cli import (
 from tidemill.cli.invocation import Invocation, invocation_of
 from tidemill.errors import InternalError, SpecError, TidemillError, UsageError
 
-# Characters shown of an unforeseen error's text: enough to recognize it, no page of Java.
+# Maximum characters of an unexpected error's text. Enough to recognize the error, without a Java stack trace.
 SHOWN_CHARACTERS = 600
 
-# Plain help: rich would take longer to import than everything else together.
+# Plain help, because importing rich would take longer than everything else.
 app = typer.Typer(
     name="tidemill",
     no_args_is_help=True,
@@ -83,18 +83,20 @@ def global_options(
     context: typer.Context,
     env: Annotated[
         str | None,
-        typer.Option(help="Name in conf/environments/, or a file. Default: TIDEMILL_ENV, else local."),
+        typer.Option(help="Name in conf/environments/, or a file. Default: TIDEMILL_ENV or local."),
     ] = None,
     project: Annotated[
         str | None,
-        typer.Option(help="Project folder. Default: TIDEMILL_PROJECT, else found upwards from here."),
+        typer.Option(
+            help="Project folder. Default: TIDEMILL_PROJECT, or the nearest project at or above this folder."
+        ),
     ] = None,
-    debug: Annotated[bool, typer.Option("--debug", help="Show the trace of an error.")] = False,
+    debug: Annotated[bool, typer.Option("--debug", help="Show stack traces of errors.")] = False,
     _version: Annotated[
         bool, typer.Option("--version", callback=_print_version, is_eager=True, help="Show the version.")
     ] = False,
 ) -> None:
-    """Run PySpark pipelines as streams, incrementally, and over the past: one declaration, one result."""
+    """Run PySpark pipelines as streams, incremental runs and backfills from one declaration."""
     invocation = invocation_of(context)
     invocation.environment_name = env
     invocation.project_folder = project
@@ -102,9 +104,10 @@ def global_options(
 
 
 def main(arguments: Sequence[str] | None = None) -> int:
-    """Run one command line; returns 0 done, 1 refused or failed, 2 wrong usage or wrong file.
+    """Run one command line and return its exit code.
 
-    `run` and `backfill apply` return the exit code of the driver that they waited for.
+    0 means success, 1 refusal or failure, 2 wrong usage or an invalid file. `run` and `backfill apply` return
+    the exit code of their driver.
     """
     invocation = Invocation()
     try:
@@ -113,7 +116,7 @@ def main(arguments: Sequence[str] | None = None) -> int:
         return end.code if isinstance(end.code, int) else int(end.code is not None)
     except TidemillError as error:
         return _tell(error, invocation)
-    except Exception as error:  # noqa: BLE001  # the entry point: whatever it is, the exit code and the text are ours
+    except Exception as error:  # noqa: BLE001  # the entry point maps every error to an exit code and a text
         text = " ".join(str(error).split())[:SHOWN_CHARACTERS]
         unforeseen = InternalError(
             "TIDE-CLI-001",
@@ -128,12 +131,12 @@ def main(arguments: Sequence[str] | None = None) -> int:
 
 @cache
 def _command() -> Callable[..., object]:
-    """All verbs, made from their functions once: calling the app itself makes them for each command line."""
+    """Return the command tree, built once, because calling `app` would build it for each command line."""
     return typer.main.get_command(app)
 
 
 def exit_status(error: TidemillError) -> int:
-    """2 for wrong usage or a wrong file, 1 for everything else."""
+    """Return 2 for wrong usage or an invalid file, 1 for all other errors."""
     return 2 if isinstance(error, SpecError | UsageError) else 1
 
 

@@ -1,4 +1,4 @@
-"""`tidemill backfill plan | apply | status | verify | publish | abort | stop`: a range of the past again."""
+"""`tidemill backfill plan | apply | status | verify | publish | abort | stop`: reprocess a range."""
 
 from __future__ import annotations
 
@@ -24,7 +24,7 @@ Ranges = tuple[str | None, str | None, str | None, str | None]
 
 Name = Annotated[str, typer.Argument(help="Name of the pipeline.")]
 FromTime = Annotated[
-    str | None, typer.Option("--from", help="First moment of event time, ISO 8601; UTC without an offset.")
+    str | None, typer.Option("--from", help="Start of event time, ISO 8601, in UTC without an offset.")
 ]
 ToTime = Annotated[str | None, typer.Option("--to", help="End of event time, exclusive.")]
 FromOffsets = Annotated[
@@ -35,28 +35,27 @@ ChunkSize = Annotated[
     str | None,
     typer.Option(
         "--chunk",
-        help="Commit it in chunks of so much event time, e.g. '1 day', or of so many records, e.g. 1000000.",
+        help="Size of the chunks that are committed separately: event time, e.g. '1 day', or records, e.g. "
+        "1000000.",
     ),
 ]
 PublishWhen = Annotated[
     Literal["now", "later"],
     typer.Option(
         "--publish",
-        help="`now`: rows come into the tables chunk by chunk. `later`: they are staged until "
-        "`backfill publish` brings all of them into each table in one commit.",
+        help="now: rows are written to the tables chunk by chunk. later: rows are staged until "
+        "`backfill publish` writes all of them to each table in one commit.",
     ),
 ]
 Digest = Annotated[
     str | None,
-    typer.Option("--plan", help="Digest of a plan that was looked at; nothing else is carried out."),
+    typer.Option("--plan", help="Digest of a plan. Only this plan is used."),
 ]
 
 
 def add_to(app: typer.Typer) -> None:
     """Register the group."""
-    group = typer.Typer(
-        help="Process a range of the past again.", no_args_is_help=True, rich_markup_mode=None
-    )
+    group = typer.Typer(help="Reprocess a range of the past.", no_args_is_help=True, rich_markup_mode=None)
     for verb in (plan, apply, status, verify, publish, abort, downstream, stop):
         group.command()(verb)
     app.add_typer(group, name="backfill")
@@ -73,7 +72,7 @@ def plan(  # noqa: PLR0913  # the options of a command line
     publish: PublishWhen = "now",
     as_json: Annotated[bool, typer.Option("--json", help="Print JSON.")] = False,
 ) -> None:
-    """Show what a backfill would read and replace; changes no data."""
+    """Show what a backfill would read and replace, without changing data."""
     invocation = invocation_of(context)
     bounds = _bounds((start, end, start_offsets, end_offsets))
     made = _plan(invocation, pipeline, bounds, _manner(chunk, publish))
@@ -95,15 +94,17 @@ def apply(  # noqa: PLR0913  # the options of a command line
     chunk: ChunkSize = None,
     publish: PublishWhen = "now",
     anew: Annotated[
-        bool, typer.Option("--anew", help="Also do the chunks again that a driver before has done.")
+        bool, typer.Option("--anew", help="Also repeat chunks that a previous driver has finished.")
     ] = False,
-    log: Annotated[bool, typer.Option("--log", help="Show the driver's log, not the progress.")] = False,
+    log: Annotated[
+        bool, typer.Option("--log", help="Show the driver's log instead of the progress.")
+    ] = False,
     approved_by: ApprovedBy = "",
 ) -> None:
-    """Carry a backfill out, in the foreground; running it again changes no row.
+    """Carry out a backfill in the foreground. Running it again changes no row.
 
-    If it is under way already, as after a terminal that was closed, this waits for its end. With --plan, one
-    that was stopped or killed goes on with the chunks that are left; a range is planned again first.
+    If the backfill is already running, for example after its terminal was closed, wait for its end. With
+    --plan, a stopped or killed backfill continues with the remaining chunks. A range is planned again first.
     """
     ranges = (start, end, start_offsets, end_offsets)
     _check_one(digest, (*ranges, chunk, None if publish == "now" else publish))
@@ -125,11 +126,11 @@ def apply(  # noqa: PLR0913  # the options of a command line
 
 def status(
     context: typer.Context,
-    pipeline: Annotated[str | None, typer.Argument(help="Name of the pipeline; all without it.")] = None,
-    every: Annotated[bool, typer.Option("--all", help="Also plans that nobody has carried out.")] = False,
+    pipeline: Annotated[str | None, typer.Argument(help="Name of the pipeline. Default: all.")] = None,
+    every: Annotated[bool, typer.Option("--all", help="Include plans that were not carried out.")] = False,
     as_json: Annotated[bool, typer.Option("--json", help="Print JSON.")] = False,
 ) -> None:
-    """List backfills, the newest first: how far they have come, and how long the rest will take."""
+    """List backfills, newest first, with their progress and remaining time."""
     from tidemill.control.backfills import list_backfills
 
     invocation = invocation_of(context)
@@ -161,7 +162,7 @@ def verify(  # noqa: PLR0913  # the options of a command line
     end_offsets: ToOffsets = None,
     as_json: Annotated[bool, typer.Option("--json", help="Print JSON.")] = False,
 ) -> None:
-    """Compute a range once more and compare with the tables; changes nothing, exit code 1 if they differ."""
+    """Recompute a range and compare it with the tables, without changing data. Exit code 1 if they differ."""
     from tidemill.control.verify_range import verify_range
 
     invocation = invocation_of(context)
@@ -185,9 +186,9 @@ def verify(  # noqa: PLR0913  # the options of a command line
 def stop(
     context: typer.Context,
     pipeline: Name,
-    reason: Annotated[str, typer.Option(help="Why; kept with the request.")] = "",
+    reason: Annotated[str, typer.Option(help="Reason, recorded with the request.")] = "",
 ) -> None:
-    """Stop a backfill; what it has committed stays, and `apply --plan` goes on later."""
+    """Stop a backfill. Committed chunks stay, and `apply --plan` continues with the others."""
     from tidemill.control.ask.bounded_run import stop_backfill
 
     driver = stop_backfill(invocation_of(context).control_plane(), pipeline, getpass.getuser(), reason)
@@ -208,7 +209,7 @@ def run_backfill(  # noqa: PLR0913  # what was asked for on two command lines
     anew: bool = False,
     shows_log: bool = False,
 ) -> None:
-    """Print the plan of a backfill, and carry it out if asked to."""
+    """Print the plan of a backfill and, with `apply`, carry it out."""
     bounds = _bounds(ranges)
     under_way = _under_way(invocation, name, bounds) if apply else None
     if under_way is not None:
@@ -228,7 +229,7 @@ def _check_one(digest: str | None, ranges: tuple[str | None, ...]) -> None:
 
 
 def _chosen(invocation: Invocation, name: str, digest: str | None, ranges: Ranges) -> BackfillPlan:
-    """The plan that was named, or one of a range."""
+    """Return the named plan, or a new plan of a range."""
     from tidemill.backfill.plan import load_plan
 
     _check_one(digest, ranges)
@@ -261,7 +262,7 @@ def _plan(invocation: Invocation, name: str, bounds: Bounds, manner: Manner | No
 
 
 def _under_way(invocation: Invocation, name: str, bounds: Bounds) -> str | None:
-    """Digest of the plan that is carried out now, if it is of the same range."""
+    """Return the digest of the plan that is running now, if it has the same range."""
     from tidemill.backfill.plan import load_plan
     from tidemill.control.ask.bounded_run import plan_of
 
@@ -291,7 +292,7 @@ def _carry_out(  # noqa: PLR0913  # what was asked for on three command lines
     from tidemill.control.procedures.run import Asking
 
     plane = invocation.control_plane()
-    # A wrong digest is told here, not by a driver.
+    # Reports a wrong digest before a driver starts.
     plan = load_plan(plane.store, plane.layout, name, digest)
     asking = Asking("apply", (), "", invocation.command, approved_by, group="backfill")
     allow_backfill(plane, asking, name, digest, datetime.now(UTC))

@@ -1,4 +1,4 @@
-"""How far a backfill has come, beside the driver that carries it out: by its progress in the storage."""
+"""The progress of a backfill, read from the storage while its driver runs."""
 
 from __future__ import annotations
 
@@ -16,12 +16,12 @@ if TYPE_CHECKING:
     from tidemill.control.plane import ControlPlane
     from tidemill.control.runtime import StartedDriver
 
-# Seconds between two looks at the storage: each is a request that is paid for.
+# Seconds between two reads of the storage. Each is a request that costs money.
 LOOK_SECONDS = 2.0
 
 
 def chunks_shown(plane: ControlPlane, plan: BackfillPlan) -> Shown:
-    """Shows the chunks of a plan while its driver is followed, wherever that runs."""
+    """Return a display of a plan's chunks while its driver runs, on this machine or elsewhere."""
 
     @contextmanager
     def shown(driver: StartedDriver) -> Iterator[Callable[[], None]]:
@@ -32,7 +32,7 @@ def chunks_shown(plane: ControlPlane, plan: BackfillPlan) -> Shown:
                 nonlocal looked_at
                 if time.monotonic() - looked_at < rest:
                     return
-                # A store that does not answer must not end the watch: the driver goes on without it.
+                # A store that does not answer must not end the display, because the driver continues.
                 with suppress(Exception):
                     show(_stand(plane, plan, driver.run_id))
                 looked_at = time.monotonic()
@@ -44,7 +44,7 @@ def chunks_shown(plane: ControlPlane, plan: BackfillPlan) -> Shown:
 
 
 def stand_of(progress: Progress | None, run_id: str) -> Stand:
-    """How far a run is: what another one has finished is done again as a whole."""
+    """Return the progress of a run. Work that another run has finished is repeated completely."""
     if progress is None or progress.finished_by not in (None, run_id):
         return Stand()
     rows = sum(progress.rows.values())

@@ -1,4 +1,4 @@
-"""`tidemill backfill downstream`: what is stale behind a backfill, processed again in the order of tables."""
+"""`tidemill backfill downstream`: reprocess stale downstream tables of a backfill in dependency order."""
 
 from __future__ import annotations
 
@@ -22,13 +22,13 @@ def downstream(  # noqa: PLR0913  # the options of a command line
     context: typer.Context,
     pipeline: Name,
     digest: Digest,
-    apply: Annotated[bool, typer.Option("--apply", help="Process it again, in this order.")] = False,
+    apply: Annotated[bool, typer.Option("--apply", help="Reprocess the tables in this order.")] = False,
     approved_by: ApprovedBy = "",
     as_json: Annotated[bool, typer.Option("--json", help="Print JSON.")] = False,
 ) -> None:
-    """Show what is stale behind a finished backfill; with --apply, process it again, in order.
+    """Show stale downstream tables of a finished backfill. With --apply, reprocess them in order.
 
-    Each part is a backfill of its own. Killed or refused, the same command goes on with what is left.
+    Each part is a separate backfill. After a kill or a refusal, the same command continues with the rest.
     """
     from tidemill.backfill.downstream import stale_behind
     from tidemill.backfill.downstream_done import finished_at, read_done
@@ -59,7 +59,10 @@ def _carry_out(
     done: DownstreamDone,
     approved_by: str,
 ) -> None:
-    """One after the other. Killed between a backfill and its note, that is repeated, which changes no row."""
+    """Carry out the parts one after the other and record each.
+
+    After a kill between a backfill and its record, the backfill is repeated, which changes no row.
+    """
     from tidemill.backfill.downstream_done import keep_done
     from tidemill.cli.backfill import run_backfill
 
@@ -75,9 +78,9 @@ def _carry_out(
 
 
 def _possible(parts: Sequence[Stale]) -> Iterator[Stale]:
-    """Those that can be processed again as they are; none that reads a table that is still stale.
+    """Yield the parts that can be reprocessed now, because no table that they read is stale.
 
-    One that follows a change feed does so by itself, in its own time, which nobody here waits for.
+    A pipeline that reads a change feed catches up by itself, and this command does not wait for it.
     """
     stale: set[str] = set()
     for part in parts:

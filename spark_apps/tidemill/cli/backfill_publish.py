@@ -1,4 +1,4 @@
-"""`tidemill backfill publish | abort`: what becomes of rows that a backfill has staged."""
+"""`tidemill backfill publish | abort`: publish or delete rows that a backfill has staged."""
 
 from __future__ import annotations
 
@@ -15,12 +15,12 @@ if TYPE_CHECKING:
     from tidemill.backfill.plan import BackfillPlan
     from tidemill.control.plane import ControlPlane
 
-# Runs that may be needed: one that was at work may have looked for the request just before it came.
+# Maximum number of runs. A run that was active may have checked for the request just before it was made.
 _RUNS = 2
 
 Name = Annotated[str, typer.Argument(help="Name of the pipeline.")]
 Digest = Annotated[str, typer.Option("--plan", help="Digest of the plan.")]
-Reason = Annotated[str, typer.Option(help="Why; kept in the audit.")]
+Reason = Annotated[str, typer.Option(help="Reason, recorded in the audit.")]
 
 
 def publish(
@@ -30,7 +30,7 @@ def publish(
     reason: Reason = "",
     approved_by: ApprovedBy = "",
 ) -> None:
-    """Bring staged rows into the tables, one commit each, beside the stream; repeated, it changes nothing."""
+    """Write staged rows to the tables, one commit each, while the stream may run. Safe to repeat."""
     from tidemill.cli.foreground import run_in_foreground
     from tidemill.control.ask.bounded_run import backfill_run
     from tidemill.control.backfill_consent import check_consent
@@ -54,7 +54,7 @@ def publish(
 
 
 def abort(context: typer.Context, pipeline: Name, digest: Digest, reason: Reason = "") -> None:
-    """Delete staged rows; the tables stay exactly as they are."""
+    """Delete staged rows. The tables are not changed."""
     from tidemill.control.publishing import abort as abort_plan
     from tidemill.control.publishing import asked_of
 
@@ -64,21 +64,21 @@ def abort(context: typer.Context, pipeline: Name, digest: Digest, reason: Reason
 
 
 def plan_of_digest(invocation: Invocation, name: str, digest: str) -> tuple[ControlPlane, BackfillPlan]:
-    """The plan, with what carries it out.
+    """Return the plan with the given digest, and the control plane.
 
     Raises:
-        UsageError: TIDE-BACK-016, if there is none of that digest.
+        UsageError: TIDE-BACK-016 if there is no such plan.
     """
     from tidemill.backfill.plan import load_plan
 
-    # An unknown pipeline is refused with the near name.
+    # Refuses an unknown pipeline and suggests a similar name.
     invocation.pipeline(name)
     plane = invocation.control_plane()
     return plane, load_plan(plane.store, plane.layout, name, digest)
 
 
 def tell_staged(plane: ControlPlane, plan: BackfillPlan) -> None:
-    """Say what can be done with rows that wait."""
+    """Print the next steps if staged rows wait for them."""
     from tidemill.backfill.progress import read_progress
     from tidemill.backfill.staging import next_steps, waits
 

@@ -1,4 +1,4 @@
-"""`tidemill run --with-upstream | --all`: incremental pipelines one after the other, a line for each."""
+"""`tidemill run --with-upstream | --all`: run incremental pipelines in order, with a line for each."""
 
 from __future__ import annotations
 
@@ -15,9 +15,9 @@ if TYPE_CHECKING:
 
 
 def run_chain(plane: ControlPlane, chain: Chain) -> bool:
-    """Run the incremental pipelines of a chain once; whether all did all of their work.
+    """Run the incremental pipelines of a chain once and return True if all finished their work.
 
-    CTRL-C drains the driver at work; nothing is started after it.
+    CTRL-C drains the running driver, and no further driver is started.
     """
     from tidemill.control.chain import Outcome
 

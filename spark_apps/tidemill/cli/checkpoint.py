@@ -1,4 +1,4 @@
-"""`tidemill checkpoint …`: what a pipeline's state is, and the verbs that change it."""
+"""`tidemill checkpoint …`: commands that inspect and change the state of a pipeline."""
 
 from __future__ import annotations
 
@@ -14,7 +14,7 @@ from tidemill.cli import (
     checkpoint_verbs,
 )
 
-# In the order of the help: looking, keeping, changing.
+# In the order of the help: inspect, protect, change.
 _VERBS = (
     checkpoint_inspect,
     checkpoint_gate,
@@ -29,7 +29,7 @@ _VERBS = (
 def add_to(app: typer.Typer) -> None:
     """Register the group."""
     group = typer.Typer(
-        help="Look at checkpoints, and change them safely.", no_args_is_help=True, rich_markup_mode=None
+        help="Inspect checkpoints and change them safely.", no_args_is_help=True, rich_markup_mode=None
     )
     for verb in _VERBS:
         verb.add_to(group)

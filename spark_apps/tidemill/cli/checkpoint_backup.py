@@ -1,4 +1,4 @@
-"""`tidemill checkpoint backup`: a copy of the checkpoint, also of a live stream."""
+"""`tidemill checkpoint backup`: copy the checkpoint, also while the stream runs."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""`tidemill checkpoint doctor`: what is wrong, or will be, with the checkpoints of an environment."""
+"""`tidemill checkpoint doctor`: present and future problems of an environment's checkpoints."""
 
 from __future__ import annotations
 
@@ -25,17 +25,18 @@ def add_to(group: typer.Typer) -> None:
 def doctor(
     context: typer.Context,
     pipelines: Annotated[
-        list[str] | None, typer.Argument(help="Names; all, and folders without a pipeline, if none is given.")
+        list[str] | None,
+        typer.Argument(help="Names of pipelines. Default: all, including state folders without one."),
     ] = None,
     broker: Annotated[
         bool,
         typer.Option(
-            "--broker", help="Also ask the brokers how long they keep records, and hubs for their facts."
+            "--broker", help="Also query the retention of the brokers, and the properties of event hubs."
         ),
     ] = False,
     as_json: Annotated[bool, typer.Option("--json", help="Print JSON.")] = False,
 ) -> None:
-    """Look at all checkpoints and streams; exit code 1 if anything is wrong now. Writes nothing."""
+    """Check all checkpoints and streams, without changing anything. Exit code 1 if there is an error now."""
     from tidemill.checkpoint.doctor.examine import ask_nobody, examine
 
     invocation = invocation_of(context)
@@ -58,14 +59,14 @@ def _ask_broker() -> AskBroker:
 
 
 def _with_streams(invocation: Invocation, names: list[str] | None, found: Examination) -> Examination:
-    """The same, with streams of these pipelines that make no progress."""
+    """Add findings about streams of these pipelines that make no progress."""
     from tidemill.control.stuck_streams import stuck_stream_findings
 
     return _with(found, stuck_stream_findings(invocation.environment(), names or ()))
 
 
 def _with_hubs(invocation: Invocation, names: list[str] | None, found: Examination) -> Examination:
-    """The same, with what the event hubs of these pipelines say."""
+    """Add findings about the event hubs of these pipelines."""
     from tidemill.control.hubs import hub_findings_of
 
     environment = invocation.environment()

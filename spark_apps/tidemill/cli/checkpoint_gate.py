@@ -1,4 +1,4 @@
-"""`tidemill checkpoint gate`: whether a pipeline may start, and everything that speaks against it."""
+"""`tidemill checkpoint gate`: check whether a pipeline may start, and show all reasons against it."""
 
 from __future__ import annotations
 
@@ -21,13 +21,13 @@ if TYPE_CHECKING:
 
 @dataclass(frozen=True)
 class Answer:
-    """What the gate says.
+    """The answer of the gate.
 
     Args:
-        facts: What it knows.
-        findings: What it found, holds first.
-        broker: Whether the broker was asked; else why not.
-        driver: Run that is alive, as the runtime tells.
+        facts: The facts that it examined.
+        findings: Its findings, holds first.
+        broker: Whether the broker was queried, or the reason why not.
+        driver: Run id of the live driver, according to the runtime.
     """
 
     facts: CheckpointFacts
@@ -37,7 +37,7 @@ class Answer:
 
     @property
     def may_start(self) -> bool:
-        """Whether nothing forbids a start."""
+        """Return True if nothing forbids a start."""
         return all(finding.severity != "error" for finding in self.findings)
 
 
@@ -51,7 +51,7 @@ def gate(
     pipeline: Annotated[str, typer.Argument(help="Name of the pipeline.")],
     as_json: Annotated[bool, typer.Option("--json", help="Print JSON.")] = False,
 ) -> None:
-    """Say whether a start would be refused, and why; exit code 1 if so. Writes nothing."""
+    """Report whether a start would be refused, and why, without changing anything. Exit code 1 if refused."""
     invocation = invocation_of(context)
     answer = ask(invocation, invocation.pipeline(pipeline))
     if as_json:
@@ -64,7 +64,7 @@ def gate(
 
 
 def ask(invocation: Invocation, pipeline: Pipeline) -> Answer:
-    """Gather everything that a driver would look at, and decide."""
+    """Gather the facts that a driver would examine, and decide."""
     from tidemill.checkpoint.current import read_current
     from tidemill.checkpoint.gate import examine, gather_facts
     from tidemill.checkpoint.gate.alive import holds_on
@@ -82,7 +82,10 @@ def ask(invocation: Invocation, pipeline: Pipeline) -> Answer:
 
 
 def _with_broker(facts: CheckpointFacts, pipeline: Pipeline) -> tuple[CheckpointFacts, str]:
-    """A broker that does not answer, or whose secret only drivers have, is no reason to refuse."""
+    """Add the broker's topics to the facts.
+
+    A broker that does not answer, or whose secret only drivers have, is not a reason to refuse.
+    """
     if not any(stream.source.is_kafka for stream in pipeline.spec.streams.values()):
         return facts, "not needed"
     from tidemill.sources.topic_facts import with_topics

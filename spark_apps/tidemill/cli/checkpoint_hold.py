@@ -19,7 +19,7 @@ def add_to(group: typer.Typer) -> None:
 
 
 def hold(call: VerbCall, hold_id: HoldId = "by-hand") -> None:
-    """Take a hold; whoever is refused reads the reason."""
+    """Place a hold. Refused starts show its reason."""
     resolved, pipeline = call.resolved(), call.pipeline
     held, taken = by_hand.hold(call.invocation.control_plane(), call.asking, resolved, hold_id)
     say(f"{pipeline} is held: {hold_id}" if taken else f"{pipeline} was held by {hold_id} before")

@@ -1,4 +1,4 @@
-"""`tidemill checkpoint inspect`: what a checkpoint says, in words."""
+"""`tidemill checkpoint inspect`: the content of a checkpoint in words."""
 
 from __future__ import annotations
 
@@ -19,7 +19,7 @@ if TYPE_CHECKING:
     from tidemill.checkpoint.procedure.audit import AuditEntry
     from tidemill.spec.project import Pipeline
 
-# Pinned settings that people ask about; --json has them all.
+# Pinned settings that are shown. --json has all of them.
 _TOLD_CONF = (
     "spark.sql.shuffle.partitions",
     "spark.sql.streaming.stateStore.providerClass",
@@ -27,7 +27,7 @@ _TOLD_CONF = (
 )
 
 
-# Newest audit entries that are shown: who reads this asks what happened last, not for the history.
+# Number of newest audit entries to show. Readers want the last actions, not the history.
 TOLD_ACTIONS = 5
 
 
@@ -40,11 +40,11 @@ def inspect(
     context: typer.Context,
     pipeline: Annotated[str, typer.Argument(help="Name of the pipeline.")],
     generation: Annotated[
-        str | None, typer.Option(help="Generation, e.g. g0002. Default: the live one.")
+        str | None, typer.Option(help="Generation, e.g. g0002. Default: the live generation.")
     ] = None,
     as_json: Annotated[bool, typer.Option("--json", help="Print JSON.")] = False,
 ) -> None:
-    """Explain a checkpoint: batch, offsets, state, age, size, damages. Changes nothing."""
+    """Show batch, offsets, state, age, size and damage of a checkpoint, without changing anything."""
     resolved = invocation_of(context).pipeline(pipeline)
     found = _look(resolved, generation)
     actions = _actions(resolved)
@@ -157,7 +157,7 @@ def _print_sources(found: Inspection) -> None:
 
 
 def _positions(name: str, begin: Any, end: Any) -> Iterator[tuple[object, ...]]:
-    """One row for each partition of a topic, and one for any other source."""
+    """Yield one row for each partition of a topic, and one for any other source."""
     if isinstance(end, dict) and end and all(isinstance(value, dict) for value in end.values()):
         starts = begin if isinstance(begin, dict) else {}
         for topic, partitions in sorted(end.items()):

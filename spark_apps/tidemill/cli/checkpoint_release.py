@@ -1,4 +1,4 @@
-"""`tidemill checkpoint release`: end a hold."""
+"""`tidemill checkpoint release`: release a hold."""
 
 from __future__ import annotations
 
@@ -15,9 +15,9 @@ if TYPE_CHECKING:
     from tidemill.checkpoint.holds import Hold
 
 HoldId = Annotated[
-    str | None, typer.Argument(metavar="HOLD", help="Id of the hold; without one, all are shown.")
+    str | None, typer.Argument(metavar="HOLD", help="Id of the hold. Default: show all holds.")
 ]
-Force = Annotated[bool, typer.Option("--force", help="Give up the unfinished verb behind it.")]
+Force = Annotated[bool, typer.Option("--force", help="Abandon the unfinished verb that placed the hold.")]
 
 
 def add_to(group: typer.Typer) -> None:

@@ -17,53 +17,54 @@ if TYPE_CHECKING:
 To = Annotated[
     str,
     typer.Option(
-        help="Last batch that stays (118), a version of the first table (v42), or a moment "
-        "(2026-11-20T14:00:00Z) after which nothing stays. With --generation: its newest batch."
+        help="Last batch to keep (118), a version of the first table (v42), or a time "
+        "(2026-11-20T14:00:00Z) up to which batches are kept. Default with --generation: its newest batch."
     ),
 ]
 Generation = Annotated[
     str,
     typer.Option(
-        help="Go on from this older generation, e.g. g0001: undoes a rewind. Default: the live one."
+        help="Continue from this older generation, e.g. g0001, to undo a rewind. Default: the live one."
     ),
 ]
-Backup = Annotated[str, typer.Argument(help="Name of the backup; without one, all are shown.")]
+Backup = Annotated[str, typer.Argument(help="Name of the backup. Default: show all backups.")]
 FromEnvironment = Annotated[
-    str, typer.Option("--from-env", help="Environment whose storage holds the backup. Default: this one.")
+    str, typer.Option("--from-env", help="Environment whose storage has the backup. Default: this one.")
 ]
 Start = Annotated[
     str,
     typer.Option(
         "--from",
-        help='earliest, latest, a moment (ISO 8601), or offsets: {"topic": {"0": 5}}.',
+        help='earliest, latest, a timestamp (ISO 8601), or offsets: {"topic": {"0": 5}}.',
         show_default=False,
     ),
 ]
 WithoutMissing = Annotated[
-    bool, typer.Option("--without-missing", help="Go without files that were read before and are gone.")
+    bool, typer.Option("--without-missing", help="Continue without files that were read and no longer exist.")
 ]
 SkipUnread = Annotated[
     bool,
-    typer.Option(
-        "--skip-unread", help="Never read records that were not read yet, where --from is behind them."
-    ),
+    typer.Option("--skip-unread", help="Skip unread records that are before --from."),
 ]
 Warm = Annotated[
     bool,
     typer.Option(
         "--warm",
-        help="Go on where the tables stand, with state computed from what was read since --from: earliest, "
-        "or a moment. Of the broker, and of the hub's archive.",
+        help="Continue where the tables are, with state computed from the records since --from (earliest or "
+        "a "
+        "timestamp), read from the broker and the hub's archive.",
     ),
 ]
 Partitions = Annotated[int, typer.Argument(min=1, help="Number of partitions, as in the pipeline file.")]
-Fork = Annotated[str, typer.Argument(help="Name of the fork: a pipeline file with tables of its own.")]
+Fork = Annotated[str, typer.Argument(help="Name of the fork, a pipeline file with separate tables.")]
 Batch = Annotated[
     int | None, typer.Option(min=0, help="Last batch that both share. Default: the newest committed one.")
 ]
-Generations = Annotated[int, typer.Option(min=0, help="Old generations that stay.")]
-Backups = Annotated[int, typer.Option(min=1, help="Complete backups that stay.")]
-Records = Annotated[int, typer.Option(min=1, help="Receipts, epochs and journal entries that stay, each.")]
+Generations = Annotated[int, typer.Option(min=0, help="Number of old generations to keep.")]
+Backups = Annotated[int, typer.Option(min=1, help="Number of complete backups to keep.")]
+Records = Annotated[
+    int, typer.Option(min=1, help="Number of receipts, epochs and journal entries to keep, each.")
+]
 TrashDays = Annotated[float, typer.Option(min=0, help="Days until trash is deleted.")]
 
 
@@ -75,12 +76,12 @@ def add_to(group: typer.Typer) -> None:
 
 
 def rewind(call: VerbCall, to: To = "", generation: Generation = "") -> VerbParts:
-    """Tables, offsets and state together to a batch."""
+    """Return the parts of a rewind of tables, offsets and state to a batch."""
     return parts.rewind(call.resolved(), to, generation)
 
 
 def restore(call: VerbCall, backup: Backup = "", from_environment: FromEnvironment = "") -> VerbParts | None:
-    """Back to a backup."""
+    """Return the parts of a restore, or show the backups if none is named."""
     from tidemill.checkpoint.verbs.backup_manifest import read_manifests
     from tidemill.storage.store import Store
 
@@ -99,27 +100,27 @@ def reset(
     without_missing: WithoutMissing = False,
     skip_unread: SkipUnread = False,
 ) -> VerbParts:
-    """A new beginning."""
+    """Return the parts of a reset."""
     return parts.reset(call.resolved(), start, warm, without_missing, skip_unread)
 
 
 def acknowledge(call: VerbCall) -> VerbParts:
-    """The live generation goes on with what was changed."""
+    """Return the parts that let the live generation continue with a changed definition."""
     return parts.acknowledge(call.resolved())
 
 
 def repair(call: VerbCall) -> VerbParts:
-    """`offsets/` as the ledger says."""
+    """Return the parts that rewrite `offsets/` from the ledger."""
     return parts.repair(call.resolved())
 
 
 def repartition(call: VerbCall, partitions: Partitions) -> VerbParts:
-    """Another number of state partitions."""
+    """Return the parts that change the number of state partitions."""
     return parts.repartition(call.resolved(), partitions)
 
 
 def fork(call: VerbCall, fork: Fork, batch: Batch = None) -> VerbParts:
-    """Another pipeline goes on from where this one stands."""
+    """Return the parts that make another pipeline continue from this one's position."""
     return parts.fork(call.resolved(), fork, batch)
 
 
@@ -130,7 +131,7 @@ def prune(
     records: Records = 100,
     trash_days: TrashDays = 7,
 ) -> VerbParts:
-    """What nobody needs any more goes to the trash."""
+    """Return the parts that move unneeded files to the trash."""
     return parts.prune(call.resolved(), generations, backups, records, trash_days)
 
 

@@ -1,4 +1,4 @@
-"""`tidemill control show | takeover`: which control plane owns the storage root, and moving it."""
+"""`tidemill control show | takeover`: show or change the control plane that owns the storage root."""
 
 from __future__ import annotations
 
@@ -18,16 +18,14 @@ if TYPE_CHECKING:
 
 def add_to(app: typer.Typer) -> None:
     """Register the group."""
-    group = typer.Typer(
-        help="Which control plane owns the storage root.", no_args_is_help=True, rich_markup_mode=None
-    )
+    group = typer.Typer(help="Owner of the storage root.", no_args_is_help=True, rich_markup_mode=None)
     group.command()(show)
     group.command()(takeover)
     app.add_typer(group, name="control")
 
 
 def show(context: typer.Context, as_json: AsJson = False) -> None:
-    """Show whose the storage root is, and which control plane this is."""
+    """Show the control plane that owns the storage root, and this one."""
     from tidemill.checkpoint.root_owner import read_owner
 
     plane = invocation_of(context).control_plane()
@@ -51,7 +49,7 @@ def takeover(  # noqa: PLR0913  # the options of a command line
     approved_by: ApprovedBy = "",
     as_json: AsJson = False,
 ) -> None:
-    """Make the storage root this control plane's."""
+    """Make this control plane the owner of the storage root."""
     from tidemill.control.ask.takeover import plan_takeover, take_over
 
     invocation = invocation_of(context)

@@ -18,7 +18,7 @@ if TYPE_CHECKING:
 
 
 def demo(context: typer.Context) -> None:
-    """Start broker, generator and Airflow; show events becoming tables."""
+    """Start broker, generator and Airflow, and show how events become tables."""
     from tidemill.dev.demo import Demo, start_demo
     from tidemill.dev.demo_view import every_few_seconds, wait_for_windows
 
@@ -32,7 +32,7 @@ def demo(context: typer.Context) -> None:
 
 
 def demo_stop(context: typer.Context) -> None:
-    """End all that the demo started; data stay."""
+    """Stop everything that the demo started. The data is kept."""
     from tidemill.dev.demo import Demo, stop_demo
 
     if not stop_demo(Demo(invocation_of(context).project()), say):
@@ -47,7 +47,7 @@ def _watch(shown: Demo, airflow: AirflowServer) -> None:
     plane = shown.plane()
     before = look(plane)
     live = Live(picture(before, airflow, None), console=console(), auto_refresh=False)
-    # CTRL-C is how a person ends the view; that is no failure.
+    # CTRL-C is the normal way to end the view and not a failure.
     with contextlib.suppress(KeyboardInterrupt), live:
         wait_for_windows(shown, lambda seen: live.update(picture(seen, airflow, None), refresh=True))
         while True:

@@ -1,4 +1,4 @@
-"""`tidemill dev …`: a broker, events, and generated files, for a developer's machine."""
+"""`tidemill dev …`: a broker, test events and generated files for a developer's machine."""
 
 from __future__ import annotations
 
@@ -21,17 +21,17 @@ if TYPE_CHECKING:
 
 def add_to(app: typer.Typer) -> None:
     """Register the group."""
-    group = typer.Typer(help="For a developer's machine.", no_args_is_help=True, rich_markup_mode=None)
+    group = typer.Typer(help="Tools for development.", no_args_is_help=True, rich_markup_mode=None)
     for verb in (demo, demo_stop, broker, topics, produce, generate):
         group.command()(verb)
     app.add_typer(group, name="dev")
 
 
 def broker(
-    folder: Annotated[Path, typer.Option(help="Folder of its records and log.")] = Path(".data/broker"),
-    port: Annotated[int, typer.Option(min=0, max=65535, help="Port; 0 takes any free one.")] = 9092,
-    topic: Annotated[list[str] | None, typer.Option(help="Make this topic; may be repeated.")] = None,
-    partitions: Annotated[int, typer.Option(min=1, help="Partitions of new topics.")] = 4,
+    folder: Annotated[Path, typer.Option(help="Folder for records and log.")] = Path(".data/broker"),
+    port: Annotated[int, typer.Option(min=0, max=65535, help="Port; 0 means any free port.")] = 9092,
+    topic: Annotated[list[str] | None, typer.Option(help="Create this topic. May be repeated.")] = None,
+    partitions: Annotated[int, typer.Option(min=1, help="Number of partitions of new topics.")] = 4,
 ) -> None:
     """Run a real single-node Kafka broker until CTRL-C."""
     from tidemill.dev.broker import serve_broker
@@ -49,13 +49,13 @@ def broker(
 
 
 def topics(
-    topic: Annotated[list[str], typer.Argument(help="Topic to make, as NAME:PARTITIONS.")],
-    servers: Annotated[str, typer.Option(help="Brokers, host:port.")] = "localhost:9092",
+    topic: Annotated[list[str], typer.Argument(help="Topic to create, as NAME:PARTITIONS.")],
+    servers: Annotated[str, typer.Option(help="Brokers as host:port.")] = "localhost:9092",
 ) -> None:
-    """Make topics; one that is there stays as it is."""
+    """Create topics. Existing topics are not changed."""
     from tidemill.dev.topics import create_topic
 
-    # All are read before the first is made.
+    # All arguments are parsed before the first topic is created.
     for name, partitions in [_topic(text) for text in topic]:
         is_new = create_topic(servers, name, partitions)
         say(f"{name}: {'made' if is_new else 'was there'}, {partitions} partitions")
@@ -63,29 +63,33 @@ def topics(
 
 def produce(  # noqa: PLR0913  # the options of a command line
     context: typer.Context,
-    topic: Annotated[str, typer.Argument(help="Topic or event hub that exists.")] = "iot_events",
+    topic: Annotated[str, typer.Argument(help="Existing topic or event hub.")] = "iot_events",
     to: Annotated[
         Literal["kafka", "eventhubs"], typer.Option(help="Kafka, or an event hub over AMQP.")
     ] = "kafka",
     secret: Annotated[
         str | None,
-        typer.Option(
-            help="Name of the secret with the connection string of the event hub, in this environment."
-        ),
+        typer.Option(help="Name of this environment's secret with the connection string of the event hub."),
     ] = None,
-    servers: Annotated[str, typer.Option(help="Brokers, host:port.")] = "localhost:9092",
-    rate: Annotated[float | None, typer.Option(help="Events per second; none: as fast as they go.")] = 100.0,
-    count: Annotated[int | None, typer.Option(min=1, help="End after so many events.")] = None,
-    seed: Annotated[int, typer.Option(help="The same seed makes the same events.")] = 0,
-    interval_ms: Annotated[int, typer.Option(min=0, help="Event time between two events.")] = 100,
+    servers: Annotated[str, typer.Option(help="Brokers as host:port.")] = "localhost:9092",
+    rate: Annotated[
+        float | None, typer.Option(help="Events per second; 0 means as fast as possible.")
+    ] = 100.0,
+    count: Annotated[int | None, typer.Option(min=1, help="Number of events. Default: no limit.")] = None,
+    seed: Annotated[int, typer.Option(help="Seed. The same seed generates the same events.")] = 0,
+    interval_ms: Annotated[int, typer.Option(min=0, help="Milliseconds of event time between events.")] = 100,
     start: Annotated[str | None, typer.Option(help="First event time, ISO 8601. Default: now.")] = None,
-    not_ahead: Annotated[bool, typer.Option("--not-ahead", help="Wait with events of the future.")] = False,
-    late: Annotated[float, typer.Option(min=0, max=1, help="Share of late events.")] = 0.0,
-    too_late: Annotated[float, typer.Option(min=0, max=1, help="Share beyond the watermark.")] = 0.0,
-    duplicate: Annotated[float, typer.Option(min=0, max=1, help="Share of repeated events.")] = 0.0,
-    broken: Annotated[float, typer.Option(min=0, max=1, help="Share of unreadable records.")] = 0.0,
+    not_ahead: Annotated[
+        bool, typer.Option("--not-ahead", help="Do not send events before their event time.")
+    ] = False,
+    late: Annotated[float, typer.Option(min=0, max=1, help="Fraction of late events.")] = 0.0,
+    too_late: Annotated[
+        float, typer.Option(min=0, max=1, help="Fraction of events later than the watermark.")
+    ] = 0.0,
+    duplicate: Annotated[float, typer.Option(min=0, max=1, help="Fraction of repeated events.")] = 0.0,
+    broken: Annotated[float, typer.Option(min=0, max=1, help="Fraction of unreadable records.")] = 0.0,
 ) -> None:
-    """Send generated IoT events to a topic or an event hub until CTRL-C or the count."""
+    """Send generated IoT events to a topic or an event hub until CTRL-C or --count."""
     from tidemill.dev.iot_events import IotSettings
     from tidemill.dev.produce import Pace
     from tidemill.dev.produce import produce as send
@@ -110,9 +114,11 @@ def produce(  # noqa: PLR0913  # the options of a command line
 
 def generate(
     context: typer.Context,
-    check: Annotated[bool, typer.Option("--check", help="Change nothing; fail if a file differs.")] = False,
+    check: Annotated[
+        bool, typer.Option("--check", help="Fail if a file differs, without changing it.")
+    ] = False,
 ) -> None:
-    """Write conf/README.md, the JSON Schemas of conf files and, where they are, files of chart and engine."""
+    """Generate conf/README.md, the JSON Schemas of conf files, and references of chart and engine."""
     from tidemill.dev.chart_reference import differing_chart_files, write_chart_files
     from tidemill.dev.metrics_reference import differing_metrics_files, write_metrics_files
     from tidemill.spec.reference import differing_files, write_generated

@@ -1,7 +1,7 @@
-"""A driver's log as a terminal shows it: a line for each batch, each wait and each warning.
+"""A driver's log in a terminal: a line for each batch, each wait and each warning.
 
-The log file keeps everything. A terminal shows no JSON line and no line of Spark's JVM. It shows all other
-lines: what a transform prints, and what Python says before the driver's log begins.
+The log file has everything. A terminal shows no JSON lines and no lines of Spark's JVM. It shows all other
+lines: the output of a transform, and Python's output before the driver's log begins.
 """
 
 from __future__ import annotations
@@ -13,7 +13,7 @@ from typing import Any
 
 from tidemill.spec.readable import plain
 
-# What Spark's JVM writes: lines of log4j2.properties and of its start, and the traces below them.
+# Output of Spark's JVM: lines in the format of log4j2.properties, lines of its start, and stack traces.
 _OF_SPARK = re.compile(
     r"\d\d/\d\d/\d\d \d\d:\d\d:\d\d (?:TRACE|DEBUG|INFO|WARN|ERROR|FATAL) |"
     r"WARNING: |Setting default log level to |To adjust logging level |Using Spark's |"
@@ -21,14 +21,14 @@ _OF_SPARK = re.compile(
 )
 _BELOW = re.compile(r"\s|Caused by: |Suppressed: |(?:[a-z]\w*\.)+[A-Z][\w$]*(?:Exception|Error)\b|$")
 
-# Shown at the end of the run, with facts and fix.
+# Events that are shown at the end of the run with facts and fix.
 _SHOWN_AT_THE_END = frozenset({"failed", "stopped"})
 
-# Fields of a line that say of which run and when it is.
+# Fields of a line that identify the run and the time.
 _OF_THE_LINE = frozenset({"event", "level", "timestamp", "pipeline", "run_id", "dag_run", "exception"})
 
 
-# Further counts of a batch, where there are any.
+# Optional counts of a batch.
 _COUNTS = {"lag": "behind", "late_rows": "late"}
 
 
@@ -40,7 +40,7 @@ class DriverLines:
         self._waits_for = ""
 
     def shown(self, line: str) -> str | None:
-        """Return what a terminal shows of a line without its end; None for nothing."""
+        """Return the text that a terminal shows for a line without its line break; None for nothing."""
         event = _event(line)
         if event is not None:
             self._below_spark = False
@@ -64,7 +64,7 @@ class DriverLines:
         return plain(f"{event['level']}: {name} {facts}".rstrip())
 
     def _wait(self, reason: str) -> str | None:
-        """The reason in one line, once for each time that it is waited for."""
+        """Return the reason in one line, once per wait."""
         lines = [line.strip() for line in reason.splitlines()]
         waits = "; ".join(line for line in lines if not line.startswith("Runbook: "))
         if waits == self._waits_for:
@@ -74,7 +74,7 @@ class DriverLines:
 
 
 def _event(line: str) -> Mapping[str, Any] | None:
-    """The fields of a line of the driver's own; None for another's."""
+    """Return the fields of a line that the driver logged; None for other lines."""
     if not line.startswith("{"):
         return None
     try:

@@ -1,4 +1,4 @@
-"""`tidemill explain`: one pipeline in sentences. Reads, and changes nothing."""
+"""`tidemill explain`: describe one pipeline in sentences, without changing anything."""
 
 from __future__ import annotations
 
@@ -24,7 +24,7 @@ def explain(
     pipeline: Annotated[str, typer.Argument(help="Name of the pipeline.")],
     as_json: Annotated[bool, typer.Option("--json", help="Print JSON.")] = False,
 ) -> None:
-    """Say in sentences what a pipeline does, what it waits for, and why it is slow."""
+    """Explain in sentences what a pipeline does, what it waits for, and why it is slow."""
     from tidemill.checkpoint.doctor.examine import advice_for
     from tidemill.control.explanation import explain_pipeline
     from tidemill.control.hygiene import line_of

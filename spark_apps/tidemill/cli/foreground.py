@@ -1,7 +1,7 @@
-"""A driver run that a person watches: started like any other, its log shown, CTRL-C drains it.
+"""Driver runs in the foreground, which show the driver's log and drain the driver on CTRL-C.
 
-The driver is a process of its own that holds its pipeline's slot. So a run by hand and one by Airflow
-never write the same table at once, and a terminal that closes does not tear a batch apart.
+The driver is a separate process that holds its pipeline's slot. So a manual run and a run from Airflow never
+write the same table at once, and closing the terminal does not interrupt a batch.
 """
 
 from __future__ import annotations
@@ -26,22 +26,22 @@ if TYPE_CHECKING:
     from tidemill.control.plane import ControlPlane
     from tidemill.control.runtime import StartedDriver
 
-# What of a driver is shown while it is followed: called at each look, closed at its end.
+# Display of a followed driver, called at each poll and closed at its end.
 Shown = Callable[["StartedDriver"], AbstractContextManager[Callable[[], None]]]
 
-# Seconds between two looks at the log and the process: short enough to read along and to feel CTRL-C.
+# Seconds between two polls of the log and the process, short enough for live output and for CTRL-C.
 FOLLOW_SECONDS = 0.2
 
 
 def run_in_foreground(plane: ControlPlane, run: DriverRun, shown: Shown | None = None) -> int:
-    """Run a driver to its end; return its exit code: 0 if it did all of its work, a stream until a drain.
+    """Run a driver to its end and return its exit code, which is 0 if it finished its work or was drained.
 
-    A backfill that carries out the same plan already is waited for instead. Without `shown`, a terminal shows
-    a line for each batch, and a pipe or file gets the driver's whole log.
+    If a backfill already carries out the same plan, wait for that one instead. Without `shown`, a terminal
+    shows a line for each batch, and a pipe or file gets the driver's whole log.
 
     Raises:
-        SpecError: If the declaration is wrong; nothing was started.
-        UnavailableError: If another driver of the pipeline is at work.
+        SpecError: If the declaration is wrong. Nothing was started.
+        UnavailableError: If another driver of the pipeline is running.
     """
     from tidemill.control.ask.bounded_run import same_work, start_bounded
     from tidemill.control.ask.run_summary import summarize_run
@@ -63,7 +63,7 @@ def run_in_foreground(plane: ControlPlane, run: DriverRun, shown: Shown | None =
 
 
 def failure_text(ending: Ending) -> str:
-    """Return problem, facts, fix and runbook of an end; only its cause, if the driver left no error."""
+    """Return problem, facts, fix and runbook of a failure, or only its cause if the driver left no error."""
     error = ending.error
     if error is None:
         return f"failed: {ending.cause}"
@@ -78,19 +78,19 @@ def failure_text(ending: Ending) -> str:
 
 
 def exit_code_of(ending: Ending) -> int:
-    """Return the command's exit code: the driver's, or 1 for work that was stopped before its end."""
+    """Return the command's exit code: the driver's, or 1 if the work was stopped before its end."""
     if ending.is_finished:
         return 0
     if ending.result == "killed":
-        # Started again like an internal error.
+        # Restarted like an internal error.
         return InternalError.exit_code
     return ending.exit_code or 1
 
 
 def follow(plane: ControlPlane, driver: StartedDriver, shown: Shown) -> Ending | None:
-    """Wait for a driver's end; None if another run took its slot meanwhile.
+    """Wait for a driver's end and return it; None if another run has taken its slot.
 
-    The first CTRL-C drains it, a second one leaves it alone.
+    The first CTRL-C drains the driver. A second one ends this command and leaves the driver running.
     """
     from tidemill.control.runtime import slot_of
 
@@ -103,7 +103,7 @@ def follow(plane: ControlPlane, driver: StartedDriver, shown: Shown) -> Ending |
 
 
 def _follow(plane: ControlPlane, driver: StartedDriver, shown: Shown) -> None:
-    """Look until the driver has ended; the first CTRL-C drains it, a second one leaves it alone."""
+    """Poll until the driver has ended. The first CTRL-C drains it, a second one ends this command only."""
     from tidemill.control.runtime import slot_of
     from tidemill.dev.stop_request import stop_on_signals
 
@@ -112,7 +112,7 @@ def _follow(plane: ControlPlane, driver: StartedDriver, shown: Shown) -> None:
         while True:
             newest = plane.runtime.last_start(driver.pipeline, slot_of(driver.mode))
             ended = newest is None or not newest.alive or newest.run_id != driver.run_id
-            # After the look at the process: its last lines are then in the log.
+            # After the check of the process, because the log then has its last lines.
             look()
             if ended:
                 return
@@ -124,14 +124,14 @@ def _follow(plane: ControlPlane, driver: StartedDriver, shown: Shown) -> None:
 
 @contextmanager
 def log_shown(driver: StartedDriver) -> Iterator[Callable[[], None]]:
-    """The driver's log, as it grows."""
+    """Show the driver's log as it grows."""
     with _log_of(driver) as log:
         yield lambda: _copy(log)
 
 
 @contextmanager
 def batches_shown(driver: StartedDriver) -> Iterator[Callable[[], None]]:
-    """A line for each batch, wait and warning; the rest is in the log."""
+    """Show a line for each batch, wait and warning. The rest is in the log."""
     lines, rest = DriverLines(), b""
     with _log_of(driver) as log:
 
@@ -148,17 +148,17 @@ def batches_shown(driver: StartedDriver) -> Iterator[Callable[[], None]]:
 
 @contextmanager
 def nothing_shown(_: StartedDriver) -> Iterator[Callable[[], None]]:
-    """For one of many drivers."""
+    """Show nothing, for one of many drivers."""
     yield lambda: None
 
 
 def _log_of(driver: StartedDriver) -> BinaryIO:
-    """The driver's log; empty if it is not a file of this machine, but a command that shows it."""
+    """Open the driver's log. It is empty if the log is not a file on this machine."""
     file = Path(driver.log)
     return file.open("rb") if file.is_file() else BytesIO()
 
 
 def _copy(log: BinaryIO) -> None:
-    # The driver's own words, also those of Spark's JVM, which are not always valid UTF-8.
+    # The output of the driver and of Spark's JVM is not always valid UTF-8.
     sys.stderr.write(log.read().decode("utf-8", "replace"))
     sys.stderr.flush()

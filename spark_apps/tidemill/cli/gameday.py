@@ -1,4 +1,4 @@
-"""`tidemill gameday`: emergencies rehearsed on a copy of a pipeline, and what was measured."""
+"""`tidemill gameday`: rehearse emergencies on a copy of a pipeline, and show the measurements."""
 
 from __future__ import annotations
 
@@ -14,18 +14,16 @@ from tidemill.cli.verb_command import AsJson, By
 from tidemill.control.procedures.run import Asking
 
 Name = Annotated[str, typer.Argument(help="Name of the pipeline.")]
-NameOrAll = Annotated[str, typer.Argument(help="Name of the pipeline; all without it.")]
+NameOrAll = Annotated[str, typer.Argument(help="Name of the pipeline. Default: all.")]
 Drill = Annotated[
     list[str] | None,
-    typer.Option(
-        "--drill", help="kill, drain, rewind, restore or backfill; may be given again. Default: all."
-    ),
+    typer.Option("--drill", help="kill, drain, rewind, restore or backfill. May be repeated. Default: all."),
 ]
 
 
 def add_to(app: typer.Typer) -> None:
     """Register the group."""
-    group = typer.Typer(help="Emergencies, rehearsed on a copy.", no_args_is_help=True, rich_markup_mode=None)
+    group = typer.Typer(help="Rehearse emergencies on a copy.", no_args_is_help=True, rich_markup_mode=None)
     for verb in (run, show):
         group.command()(verb)
     app.add_typer(group, name="gameday")
@@ -34,9 +32,9 @@ def add_to(app: typer.Typer) -> None:
 def run(
     context: typer.Context, pipeline: Name, drill: Drill = None, by: By = "", as_json: AsJson = False
 ) -> None:
-    """Copy a pipeline, do drills on the copy, and measure how long it takes to recover.
+    """Copy a pipeline, run drills on the copy, and measure the recovery times.
 
-    The live pipeline is only read. The copy runs on this machine, and is deleted in the end.
+    The live pipeline is only read. The copy runs on this machine and is deleted at the end.
     """
     from tidemill.control.game_day.play import play
 
@@ -53,7 +51,7 @@ def run(
 
 
 def show(context: typer.Context, pipeline: NameOrAll = "", as_json: AsJson = False) -> None:
-    """Show what game days have measured, the newest first."""
+    """Show the measurements of game days, newest first."""
     from tidemill.control.game_day.results import newest
 
     rows = newest(invocation_of(context).environment().layout, pipeline)

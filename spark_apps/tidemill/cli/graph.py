@@ -1,4 +1,4 @@
-"""`tidemill graph`: pipelines and tables in dependency order."""
+"""`tidemill graph`: show pipelines and tables in dependency order."""
 
 from __future__ import annotations
 
@@ -29,7 +29,7 @@ def graph(
     context: typer.Context,
     as_json: Annotated[bool, typer.Option("--json", help="Print JSON.")] = False,
 ) -> None:
-    """Show which pipeline feeds which."""
+    """Show the dependencies between pipelines and tables."""
     from tidemill.spec.project import load_environment
     from tidemill.spec.table_graph import build_graph
 
@@ -53,7 +53,7 @@ def graph(
 
 
 def _load_all(project: Project) -> tuple[dict[str, PipelineSpec], dict[str, SpecError]]:
-    """Return the pipelines of a project, and what is wrong with the others."""
+    """Return the valid pipelines of a project, and the errors of the others."""
     from tidemill.errors import SpecError
 
     specs: dict[str, PipelineSpec] = {}
@@ -77,7 +77,7 @@ def _document(found: TableGraph, name: str, catalog: str | None) -> dict[str, An
 
 
 def _shown(what: str, catalog: str | None) -> str:
-    """`table silver/orders` under the name that it has in the catalog; anything else as it is."""
+    """Return `table silver/orders` with its catalog name, and other inputs unchanged."""
     kind, _, name = what.partition(" ")
     return f"{kind} {catalogued_name(catalog, name)}" if kind == "table" else what
 
@@ -93,7 +93,7 @@ def _print_tree(found: TableGraph, catalog: str | None) -> None:
 
 
 def _grow(branch: Tree, found: TableGraph, what: str, catalog: str | None) -> None:
-    """Below a table or topic, its readers; below each, what it writes. Ends because there are no circles."""
+    """Add the readers of a table or topic, and their outputs, recursively. The graph has no cycles."""
     from rich.text import Text
 
     for pipeline in found.readers(what):

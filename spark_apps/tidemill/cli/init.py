@@ -1,4 +1,4 @@
-"""`tidemill init`: a project folder of one's own, with a pipeline that runs at once."""
+"""`tidemill init`: create a project folder with a working pipeline."""
 
 from __future__ import annotations
 
@@ -17,7 +17,7 @@ def add_to(app: typer.Typer) -> None:
 
 
 def init(folder: Annotated[Path, typer.Argument(metavar="DIR", help="New or empty folder.")]) -> None:
-    """Make a project folder whose pipeline runs."""
+    """Create a project folder with a working pipeline."""
     from tidemill.dev.new_project import FIRST_PIPELINE, make_project
 
     for file in make_project(folder):

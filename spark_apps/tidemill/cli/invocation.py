@@ -1,4 +1,4 @@
-"""What the global options of one command line say, and what they lead to."""
+"""The global options of one command line, and the project, environment and pipelines that they select."""
 
 from __future__ import annotations
 
@@ -15,13 +15,13 @@ if TYPE_CHECKING:
     from tidemill.spec.project_folder import Project
 
 
-# The beginning of a command without global options.
+# Start of a command without global options.
 _BARE_COMMAND = re.compile(r"\btidemill (?=[a-z])")
 
 
 @dataclass
 class Invocation:
-    """Global options. Not frozen: the entry point makes it, the option parser fills it.
+    """Global options. Not frozen, because the entry point creates it and the option parser fills it.
 
     Args:
         project_folder: `--project`.
@@ -35,27 +35,27 @@ class Invocation:
 
     @property
     def words(self) -> list[str]:
-        """How a command line with the same global options begins."""
+        """Return the first words of a command line with the same global options."""
         project = ["--project", self.project_folder] if self.project_folder else []
         environment = ["--env", self.environment_name] if self.environment_name else []
         return ["tidemill", *project, *environment]
 
     def command(self, *words: str) -> str:
-        """A command with the same global options, to be typed in a shell."""
+        """Return a shell command with the same global options."""
         return shlex.join([*self.words, *words])
 
     def completed(self, text: str) -> str:
-        """A text whose commands are to be typed in a shell: with the same global options."""
+        """Return a text with the same global options added to its commands."""
         return _BARE_COMMAND.sub(lambda _: f"{self.command()} ", text)
 
     def project(self) -> Project:
-        """The project folder."""
+        """Return the project folder."""
         from tidemill.spec.project_folder import find_project
 
         return find_project(self.project_folder)
 
     def environment(self, name: str = "") -> Environment:
-        """The environment, or another one of the project."""
+        """Return the selected environment, or the one named `name`."""
         from tidemill.spec.project import load_environment
         from tidemill.storage.access import open_storage
 
@@ -64,19 +64,19 @@ class Invocation:
         return environment
 
     def pipeline(self, name: str) -> Pipeline:
-        """A pipeline in the environment."""
+        """Return a pipeline in the environment."""
         from tidemill.spec.project import resolve_pipeline
 
         return resolve_pipeline(self.environment(), name)
 
     def control_plane(self) -> ControlPlane:
-        """Where drivers run and what is known of them."""
+        """Return the control plane of the environment."""
         from tidemill.control.plane import open_control_plane
 
         return open_control_plane(self.environment())
 
 
 def invocation_of(context: typer.Context) -> Invocation:
-    """The invocation that a verb belongs to."""
+    """Return the invocation of a command."""
     found = context.find_object(Invocation)
     return found if found is not None else Invocation()

@@ -1,4 +1,4 @@
-"""`tidemill ledger`: what each committed batch did."""
+"""`tidemill ledger`: the committed batches of a pipeline."""
 
 from __future__ import annotations
 
@@ -26,7 +26,7 @@ def add_to(app: typer.Typer) -> None:
 def ledger(
     context: typer.Context,
     pipeline: Annotated[str, typer.Argument(help="Name of the pipeline.")],
-    limit: Annotated[int, typer.Option(min=1, help="Most commits looked at of each table.")] = 20,
+    limit: Annotated[int, typer.Option(min=1, help="Maximum number of commits to read per table.")] = 20,
     as_json: Annotated[bool, typer.Option("--json", help="Print JSON.")] = False,
 ) -> None:
     """Show committed batches, newest first."""
@@ -63,7 +63,7 @@ def ledger(
 
 
 def _without_commits(pipeline: Pipeline) -> str:
-    """Say what a pipeline without a commit in a ledger has done, by its newest status."""
+    """Describe the progress of a pipeline without ledger entries from its newest status."""
     from tidemill.checkpoint.status import read_status
     from tidemill.storage.store import Store
 
@@ -84,7 +84,7 @@ def _without_commits(pipeline: Pipeline) -> str:
 def _folders(pipeline: Pipeline, limit: int) -> list[tuple[str, FilesCommit, str | None]]:
     """Return the commits of files sinks, newest first, with the generation of the checkpoint.
 
-    Spark's log of a folder has no ledger entries: it names the files of each batch.
+    Spark's log of a folder has no ledger entries, but it lists the files of each batch.
     """
     from tidemill.ledger.files_log import read_files_log
 
@@ -144,6 +144,6 @@ def _row(table: str, commit: Commit) -> tuple[object, ...]:
 
 
 def _violations(entry: LedgerEntry) -> str:
-    """Rows that violate each expectation, by its name; without those that all rows fulfil."""
+    """Return the number of violations per expectation, without those that all rows fulfil."""
     found = {} if entry.expectations is None else entry.expectations.violations
     return ", ".join(f"{name} {count}" for name, count in found.items() if count)

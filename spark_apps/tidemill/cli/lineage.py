@@ -1,4 +1,4 @@
-"""`tidemill lineage`: OpenLineage events made again from the ledger, shown or sent."""
+"""`tidemill lineage`: recreate OpenLineage events from the ledger, and show or send them."""
 
 from __future__ import annotations
 
@@ -15,16 +15,12 @@ if TYPE_CHECKING:
     from tidemill.spec.project import Environment, Pipeline
 
 PipelineName = Annotated[str, typer.Argument(help="Name of the pipeline.")]
-Since = Annotated[
-    str, typer.Option(help="First moment, e.g. 2026-03-01T00:00:00Z; in UTC if it names no zone.")
-]
+Since = Annotated[str, typer.Option(help="Start time, e.g. 2026-03-01T00:00:00Z, in UTC without an offset.")]
 
 
 def add_to(app: typer.Typer) -> None:
     """Register the group."""
-    group = typer.Typer(
-        help="What runs read and wrote, as OpenLineage.", no_args_is_help=True, rich_markup_mode=None
-    )
+    group = typer.Typer(help="OpenLineage events of runs.", no_args_is_help=True, rich_markup_mode=None)
     group.callback()(lambda: None)
     group.command()(show)
     group.command()(emit)
@@ -37,7 +33,7 @@ def show(
     since: Since,
     as_json: Annotated[bool, typer.Option("--json", help="Print the events as they are sent.")] = False,
 ) -> None:
-    """Show the events; sends nothing, and needs no service."""
+    """Show the events without sending them. No lineage service is needed."""
     events = _events(invocation_of(context).pipeline(pipeline), since)
     if as_json:
         print_json(events)
@@ -53,7 +49,7 @@ def _row(event: dict[str, Any]) -> tuple[object, ...]:
 
 
 def _named(dataset: dict[str, Any]) -> str:
-    """A dataset by its name in the catalog, or else where it lies; with its version."""
+    """Return a dataset's catalog name, or its location if it has none, with its version."""
     facets = dataset["facets"]
     names = [identifier["name"] for identifier in facets.get("symlinks", {}).get("identifiers", ())]
     version = facets.get("version", {}).get("datasetVersion")
@@ -62,7 +58,7 @@ def _named(dataset: dict[str, Any]) -> str:
 
 
 def emit(context: typer.Context, pipeline: PipelineName, since: Since) -> None:
-    """Send the events of all batches, oldest first; those that were sent before are the same again."""
+    """Send the events of all batches, oldest first. Events that were sent before are identical."""
     from tidemill.lineage.endpoint import endpoint_of
 
     resolved = invocation_of(context).pipeline(pipeline)

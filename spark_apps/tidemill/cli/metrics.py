@@ -1,4 +1,4 @@
-"""`tidemill metrics`: what is measured, for Prometheus and for people."""
+"""`tidemill metrics`: metrics for Prometheus and for people."""
 
 from __future__ import annotations
 
@@ -14,7 +14,7 @@ if TYPE_CHECKING:
     from tidemill.observe.exporter import Watched
 
 AirflowUrl = Annotated[
-    str, typer.Option(help="Address of Airflow's API server; its health is told, too. Default: not asked.")
+    str, typer.Option(help="URL of Airflow's API server, to include its health. Default: not included.")
 ]
 
 
@@ -28,14 +28,14 @@ def add_to(app: typer.Typer) -> None:
 
 def serve(
     context: typer.Context,
-    host: Annotated[str, typer.Option(help="Address to listen at.")] = "127.0.0.1",
+    host: Annotated[str, typer.Option(help="Address to listen on.")] = "127.0.0.1",
     port: Annotated[int, typer.Option(min=0, max=65535, help="Port; 0 takes any free one.")] = 9464,
     refresh: Annotated[
-        int, typer.Option(min=1, max=3600, help="Seconds between two readings of the storage.")
+        int, typer.Option(min=1, max=3600, help="Seconds between two reads of the storage.")
     ] = 15,
     airflow_url: AirflowUrl = "",
 ) -> None:
-    """Serve the metrics of an environment at one port until CTRL-C; it only reads."""
+    """Serve the metrics of an environment on one port until CTRL-C, without changing anything."""
     from datetime import timedelta
 
     from tidemill.dev.stop_request import stop_on_signals
@@ -57,14 +57,14 @@ def serve(
 
 
 def show(context: typer.Context, airflow_url: AirflowUrl = "") -> None:
-    """Print the metrics once, as `serve` would tell them."""
+    """Print the metrics once, as `serve` would."""
     typer.echo(_watched(invocation_of(context), airflow_url).page(), nl=False)
 
 
 def list_metrics(
     as_json: Annotated[bool, typer.Option("--json", help="Print JSON.")] = False,
 ) -> None:
-    """List every metric that drivers and `metrics serve` have."""
+    """List all metrics of drivers and of `metrics serve`."""
     from tidemill.metrics import CONTROL_METRICS, DRIVER_METRICS
 
     every = [*DRIVER_METRICS, *CONTROL_METRICS]
@@ -90,7 +90,7 @@ def _watched(invocation: Invocation, airflow_url: str) -> Watched:
         raise UsageError(
             "TIDE-OBS-002",
             "This is not the address of an API server.",
-            # Not the address itself: what is wrong with it may be a password in it.
+            # Without the address, which may contain a password.
             facts={"option": "--airflow-url"},
             fix="name it as http://HOST:PORT, without user, password or query",
         )

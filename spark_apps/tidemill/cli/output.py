@@ -1,4 +1,4 @@
-"""What a verb prints: a table or tree for people, JSON for programs. Errors go to stderr, elsewhere."""
+"""Output of commands: tables and trees for people, JSON for programs. Errors go to stderr elsewhere."""
 
 from __future__ import annotations
 
@@ -16,42 +16,42 @@ from tidemill.spec.readable import shown
 if TYPE_CHECKING:
     from rich.console import Console
 
-# Columns of output that goes into a pipe or file: wide enough that no table line is folded.
+# Columns of output to a pipe or file, wide enough that no table line wraps.
 PIPE_WIDTH = 240
 
 
 def console() -> Console:
-    """Standard output, as wide as the terminal."""
+    """Return a console for standard output with the width of the terminal."""
     from rich.console import Console
 
     return Console() if sys.stdout.isatty() else Console(width=PIPE_WIDTH)
 
 
 def say(text: str) -> None:
-    """One line for people, without markup."""
+    """Print one line of text without markup."""
     sys.stdout.write(text + "\n")
     sys.stdout.flush()
 
 
 def print_json(document: Any) -> None:
-    """One JSON document."""
+    """Print one JSON document."""
     say(json.dumps(_finite(document), indent=2, default=_plain))
 
 
 def print_table(headings: Sequence[str], rows: Iterable[Sequence[object]]) -> None:
-    """A table; empty cells for None."""
+    """Print a table with empty cells for None."""
     console().print(table(headings, rows))
 
 
 def table(headings: Sequence[str], rows: Iterable[Sequence[object]]) -> Any:
-    """A rich table whose cells are plain text."""
+    """Return a rich table with plain-text cells."""
     from rich import box
     from rich.table import Table
     from rich.text import Text
 
     made = Table(box=box.SIMPLE_HEAD, show_edge=False, pad_edge=False)
     for heading in headings:
-        # Without markup, of which rich would take `tags[red]` for some.
+        # Without markup, because rich would interpret `tags[red]` as markup.
         made.add_column(Text(heading))
     for row in rows:
         made.add_row(*(Text(shown(cell)) for cell in row))
@@ -59,7 +59,7 @@ def table(headings: Sequence[str], rows: Iterable[Sequence[object]]) -> Any:
 
 
 def _finite(value: Any) -> Any:
-    """NaN and infinity as texts, since JSON has no numbers for them."""
+    """Convert NaN and infinity to text, because JSON has no numbers for them."""
     if isinstance(value, float) and not isfinite(value):
         return str(value)
     if isinstance(value, dict):

@@ -1,4 +1,4 @@
-"""All that can be known to be wrong with a project before anything runs."""
+"""Checks of a project before anything runs."""
 
 from __future__ import annotations
 
@@ -18,13 +18,13 @@ from tidemill.spec.nesting import MAX_LEVELS
 from tidemill.spec.project import Environment, Pipeline, resolve_pipeline
 from tidemill.spec.table_graph import build_graph
 
-# Columns that every Kafka record brings beside the payload's (payload/decode.py).
+# Prefix of the columns that every Kafka record has in addition to those of its payload (payload/decode.py).
 LINEAGE_PREFIX = "kafka_"
 
 
 @dataclass(frozen=True)
 class Finding:
-    """What was found about one pipeline or file: what it is, or what is wrong with it."""
+    """The result of checking one pipeline or file: the pipeline or an error."""
 
     name: str
     file: Path
@@ -33,12 +33,12 @@ class Finding:
 
     @property
     def is_elsewhere(self) -> bool:
-        """Whether it is right, and runs in environments of another kind than this one."""
+        """Return True if the pipeline is valid but needs another kind of environment."""
         return self.error is not None and self.error.error_id in ELSEWHERE
 
 
 def check_all(environment: Environment) -> list[Finding]:
-    """Check every pipeline of the project, misnamed files, and what only shows between pipelines."""
+    """Check every pipeline of the project, misnamed files, and conflicts between pipelines."""
     project = environment.project
     findings = check_named(environment, project.pipeline_names())
     findings += [Finding(file.name, file, _misnamed(file)) for file in project.misnamed_files()]
@@ -58,15 +58,15 @@ def check_all(environment: Environment) -> list[Finding]:
 
 
 def check_named(environment: Environment, names: Sequence[str]) -> list[Finding]:
-    """Check some pipelines; an unknown name is a finding, too."""
+    """Check the named pipelines. An unknown name is a finding."""
     return [_check(environment, name) for name in names]
 
 
 def check_pipeline(environment: Environment, name: str) -> Pipeline:
-    """Read a pipeline and check all that needs no Spark.
+    """Read a pipeline and check everything that does not need Spark.
 
     Raises:
-        SpecError: With file, key and fix.
+        SpecError: Names file, key and fix.
     """
     pipeline = resolve_pipeline(environment, name)
     file = environment.project.pipeline_file(name)
@@ -74,7 +74,7 @@ def check_pipeline(environment: Environment, name: str) -> Pipeline:
         try:
             columns = decoded_columns(stream)
         except SpecError as error:
-            # The schema of a files source does not know where it is declared.
+            # The error of a files source's schema does not have the pipeline file.
             error.facts = {"file": file, **error.facts}
             raise
         if columns is not None:
@@ -83,7 +83,7 @@ def check_pipeline(environment: Environment, name: str) -> Pipeline:
 
 
 def decoded_columns(pipeline: Pipeline) -> dict[str, str] | None:
-    """Columns and types that the transform gets of the one stream; None where only its source knows.
+    """Return the columns and types of the single stream; None if only its source knows them.
 
     Raises:
         SpecError: If the payload schema or the DDL is wrong.
@@ -111,7 +111,7 @@ def decoded_columns(pipeline: Pipeline) -> dict[str, str] | None:
 
 
 def _check_hints(pipeline: Pipeline, files: FilesSource) -> None:
-    """The hints can be read, and have the event time: what is inferred is never a timestamp."""
+    """Check that the hints are valid and include the event time, because timestamps are never inferred."""
     from tidemill.payload.schema_hints import hints_of
 
     hints = hints_of(files)["properties"]
@@ -130,7 +130,7 @@ def _check_hints(pipeline: Pipeline, files: FilesSource) -> None:
 
 
 def lineage_columns(pipeline: Pipeline) -> list[str]:
-    """Columns that say where a Kafka record came from, as payload/decode.py adds them; empty for others."""
+    """Return the columns with the origin of Kafka records (payload/decode.py); empty for other sources."""
     spec = pipeline.spec
     if not spec.source.is_kafka:
         return []
@@ -140,9 +140,9 @@ def lineage_columns(pipeline: Pipeline) -> list[str]:
 
 
 def _check_pipelines_of(environment: Environment) -> list[Finding]:
-    """Pipelines that the environment gives Secrets of their own, and that do not exist.
+    """Return findings about undeclared pipelines to which the environment gives separate Secrets.
 
-    The one that was meant would get those of all pipelines.
+    The pipeline that was meant would get the Secrets of all pipelines.
     """
     known = environment.project.pipeline_names()
     settings = environment.spec.kubernetes
@@ -168,7 +168,7 @@ def _check(environment: Environment, name: str) -> Finding:
 
 
 def _check_columns(pipeline: Pipeline, columns: dict[str, str]) -> None:
-    """The event-time column exists and is a timestamp; without a transform, sinks name existing columns."""
+    """Check that the event-time column is a timestamp and, without a transform, that sink columns exist."""
     event_time = pipeline.spec.event_time
     if event_time is not None:
         found = _check_column(pipeline, columns, "event_time.column", event_time.column)
@@ -189,7 +189,7 @@ def _check_columns(pipeline: Pipeline, columns: dict[str, str]) -> None:
 
 
 def _check_levels(pipeline: Pipeline, key: str, columns: dict[str, str]) -> None:
-    """No column of a table is nested deeper than every reader can open."""
+    """Check that every reader can open the nesting of all columns."""
     for column, kind in columns.items():
         if levels_of(kind) > MAX_LEVELS:
             raise SpecError(
@@ -207,11 +207,11 @@ def _check_levels(pipeline: Pipeline, key: str, columns: dict[str, str]) -> None
 
 
 def _check_column(pipeline: Pipeline, columns: dict[str, str], key: str, column: str) -> str | None:
-    """Type of a column; None for lineage, which only a running source types."""
+    """Return the type of a column; None for lineage columns, whose type only a running source knows."""
     lineage = lineage_columns(pipeline)
     found = column_named(column, [*columns, *lineage])
     if found is None and key.endswith(".cluster_by"):
-        # Perhaps a field of a struct, which Delta looks for when it makes the table.
+        # It may be a field of a struct, which Delta checks when it creates the table.
         found = column_named(column.partition(".")[0], columns)
     if found is not None:
         return columns.get(found)

@@ -1,6 +1,6 @@
-"""`tidemill plan`: what would run, from where, with which conf. Starts nothing and writes nothing.
+"""`tidemill plan`: show what would run, from which position, with which conf, without changing anything.
 
-With `--spark`, a process of its own asks Spark what it thinks of the transform; no query is started.
+With `--spark`, a separate process checks the transform with Spark, without starting a query.
 """
 
 from __future__ import annotations
@@ -20,7 +20,7 @@ if TYPE_CHECKING:
     from tidemill.storage.store import Store
 
 
-# Lineage columns that are not texts.
+# Lineage columns that are not strings.
 _LINEAGE_TYPES = {"kafka_partition": "int", "kafka_offset": "long", "kafka_timestamp": "timestamp"}
 
 UNBOUNDED = (
@@ -40,19 +40,20 @@ def plan(
     broker: Annotated[
         bool,
         typer.Option(
-            "--broker", help="Also ask the broker how long it keeps records, and a hub for its facts."
+            "--broker", help="Also query the retention of the broker, and the properties of an event hub."
         ),
     ] = False,
     spark: Annotated[
         bool,
         typer.Option(
             "--spark",
-            help="Also check transform, sinks and existing tables by Spark's plan; starts no query.",
+            help="Also check transform, sinks and existing tables with Spark's plan, without starting a "
+            "query.",
         ),
     ] = False,
     as_json: Annotated[bool, typer.Option("--json", help="Print JSON.")] = False,
 ) -> None:
-    """Show what would run, from where, how."""
+    """Show what would run, from which position, and how."""
     from tidemill.cli.pipeline_check import check_pipeline
 
     invocation = invocation_of(context)
@@ -74,7 +75,7 @@ def transform_findings(plane: ControlPlane, pipeline: Pipeline) -> list[dict[str
     """Findings of Spark's plan about a transform and its sinks, refusals first.
 
     Raises:
-        TidemillError: If the transform cannot be applied at all, or there is no Spark.
+        TidemillError: If the transform cannot be applied at all, or Spark is not installed.
     """
     from tidemill.control.spark_part import analyse_again
 
@@ -83,7 +84,7 @@ def transform_findings(plane: ControlPlane, pipeline: Pipeline) -> list[dict[str
 
 
 def plan_document(pipeline: Pipeline, ask_broker: bool = False) -> dict[str, Any]:
-    """Everything that a driver of this pipeline would do and use, as plain data."""
+    """Return everything that a driver of this pipeline would do and use, as plain data."""
     from tidemill.cli.plan_retention import last_ending, retention_document
     from tidemill.engine.driver_pod import some_pod
     from tidemill.engine.session_conf import session_conf
@@ -121,7 +122,7 @@ def plan_document(pipeline: Pipeline, ask_broker: bool = False) -> dict[str, Any
 
 
 def _hubs(pipeline: Pipeline, ask: bool) -> list[dict[str, Any]]:
-    """Advice on the event hubs, and what they answer if asked; empty for a pipeline that reads none."""
+    """Return advice on the event hubs, with their properties if `ask`; empty if there are no hubs."""
     from tidemill.control.hubs import advice_on_hubs, look_at_hubs
 
     advice = advice_on_hubs(pipeline)
@@ -134,7 +135,7 @@ def _hubs(pipeline: Pipeline, ask: bool) -> list[dict[str, Any]]:
 
 
 def _stream(pipeline: Pipeline) -> dict[str, Any]:
-    """What is read, and with which columns."""
+    """Return the source of a stream and its columns."""
     from tidemill.cli.pipeline_check import decoded_columns, lineage_columns
 
     spec = pipeline.spec
@@ -176,9 +177,9 @@ def _sink(pipeline: Pipeline, sink: Sink) -> dict[str, Any]:
 
 
 def empty_partitions(pipeline: Pipeline, partition_by: list[str]) -> dict[str, str]:
-    """Return a warning about partition columns that may hold empty texts; nothing if none may.
+    """Return a warning about partition columns that may contain empty strings, if there are any.
 
-    A transform may make a text of any column, so only the columns of a pipeline without one are known.
+    A transform may change the type of any column, so types are known only without a transform.
     """
     from tidemill.cli.pipeline_check import decoded_columns
 
@@ -204,18 +205,18 @@ def _paths(pipeline: Pipeline) -> dict[str, str]:
 
 
 def _open_store(pipeline: Pipeline) -> Store | None:
-    """The storage; None if it is a folder that does not exist yet."""
+    """Return the storage; None if it is a folder that does not exist yet."""
     from pathlib import Path
 
     from tidemill.storage.store import Store
 
     root = pipeline.layout.root
-    # Opening a store makes its folder, and a plan makes nothing.
+    # Opening a store creates its folder, and a plan must not create anything.
     return Store(root) if "://" in root or Path(root).is_dir() else None
 
 
 def _position(store: Store, pipeline: Pipeline) -> dict[str, Any] | None:
-    """Where the live checkpoint stands; None before the first start."""
+    """Return the position of the live checkpoint; None before the first start."""
     from tidemill.checkpoint.current import read_current
     from tidemill.checkpoint.reading.batches import CheckpointBatches
 
@@ -238,7 +239,7 @@ def _position(store: Store, pipeline: Pipeline) -> dict[str, Any] | None:
 
 
 def _lines(value: Any, indent: str) -> list[str]:
-    """Nested maps and lists as indented lines; empty parts are left out."""
+    """Return nested maps and lists as indented lines, without empty parts."""
     lines: list[str] = []
     for name, part in value.items():
         if isinstance(part, dict) and part:

@@ -1,4 +1,4 @@
-"""The part of a plan that tells how far back the pipeline can be rewound, and how its last driver ended."""
+"""The parts of a plan about rewinding the pipeline, and about the end of its last driver."""
 
 from __future__ import annotations
 
@@ -10,7 +10,7 @@ if TYPE_CHECKING:
 
 
 def retention_document(pipeline: Pipeline, ask_broker: bool) -> dict[str, Any]:
-    """What is kept, for how long, and what of it cannot hold."""
+    """Return what is kept, for how long, and warnings about retention that cannot be met."""
     from tidemill.checkpoint.retention.policy import policy_findings
     from tidemill.checkpoint.retention.rule import retention_of, table_properties
     from tidemill.spec.units import format_duration
@@ -34,7 +34,7 @@ def retention_document(pipeline: Pipeline, ask_broker: bool) -> dict[str, Any]:
 
 
 def _read_files(pipeline: Pipeline) -> dict[str, Any]:
-    """What becomes of files that were read; nothing where they stay."""
+    """Return the handling of files that were read; empty if they are kept."""
     from tidemill.checkpoint.verbs.clean import age_of
     from tidemill.spec.files_after import cleaned_sources
     from tidemill.spec.files_place import files_place
@@ -55,7 +55,7 @@ def _read_files(pipeline: Pipeline) -> dict[str, Any]:
 
 
 def last_ending(store: Store, pipeline: Pipeline) -> dict[str, Any] | None:
-    """What the newest receipt says; None before the first driver ended."""
+    """Return the content of the newest receipt; None before the first driver has ended."""
     from tidemill.checkpoint.receipts import newest_receipt
 
     receipt = newest_receipt(store, pipeline.layout, pipeline.name)

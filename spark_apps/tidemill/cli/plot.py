@@ -1,4 +1,4 @@
-"""Plots in plain characters: columns over an ordered axis, bars by key. Pure: points in, lines out."""
+"""Character plots: columns over an ordered axis, and bars by key. Pure functions from points to lines."""
 
 from __future__ import annotations
 
@@ -11,12 +11,12 @@ _COLUMN = " ▁▂▃▄▅▆▇█"
 _BAR = " ▏▎▍▌▋▊▉█"
 _EIGHTHS = 8
 
-# Cells of the longest label of a bar; a longer one is cut.
+# Maximum cells of a bar's label. Longer labels are truncated.
 LABEL_CELLS = 24
 
 
 def columns(points: Sequence[Point], height: int) -> list[str]:
-    """One column for each point, from the lowest value to the highest; both stand at the axis."""
+    """Return a plot with one column per point, scaled from the lowest to the highest value."""
     values = [point.value for point in points]
     low, high = min(values), max(values)
     levels = [_level(value, low, high, height * _EIGHTHS) for value in values]
@@ -30,7 +30,7 @@ def columns(points: Sequence[Point], height: int) -> list[str]:
 
 
 def bars(points: Sequence[Point], width: int) -> list[str]:
-    """One bar for each point, from zero; negative ones to the left."""
+    """Return a plot with one bar per point from zero, negative bars to the left."""
     from rich.cells import cell_len, set_cell_size
 
     values = [point.value for point in points]
@@ -44,18 +44,18 @@ def bars(points: Sequence[Point], width: int) -> list[str]:
 
 
 def sparkline(values: Sequence[float]) -> str:
-    """A column of one line for each value, from zero to the highest."""
+    """Return a one-line plot with one column per value, scaled from zero to the highest."""
     high = max(values, default=0.0)
     return "".join(_COLUMN[_level(value, 0.0, high, _EIGHTHS)] for value in values)
 
 
 def number(value: float) -> str:
-    """A value in few characters."""
+    """Return a number in few characters."""
     return f"{value:.0f}" if value == int(value) and abs(value) < 1e9 else f"{value:.4g}"
 
 
 def _level(value: float, low: float, high: float, most: int) -> int:
-    """1 to `most`; in the middle where all values are one."""
+    """Return a level from 1 to `most`, or the middle if all values are equal."""
     return most // 2 if high == low else 1 + round((value - low) / (high - low) * (most - 1))
 
 
@@ -68,7 +68,7 @@ def _bar(cells: float, zero: int) -> str:
 
 
 def _ends(points: Sequence[Point]) -> str:
-    """The first and the last label below their columns, if both have room."""
+    """Return the first and the last label below their columns, if there is room for both."""
     first, last = points[0].label, points[-1].label
     room = len(points) - len(first) - len(last)
     return f"{first}{' ' * room}{last}" if room > 0 else f"{first} … {last}" if first != last else first

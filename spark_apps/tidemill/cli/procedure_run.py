@@ -1,4 +1,4 @@
-"""What all verbs that change something do alike: print the plan, and with --apply carry it out."""
+"""The common procedure of verbs that change something: print the plan, and with --apply carry it out."""
 
 from __future__ import annotations
 
@@ -16,7 +16,7 @@ if TYPE_CHECKING:
 
 
 def run_procedure(call: VerbCall, parts: VerbParts) -> None:
-    """Plan, print, and carry out if asked to.
+    """Plan, print, and with `--apply` carry out a verb.
 
     Raises:
         GateRefusedError: TIDE-CKPT-033 if another request is unfinished, TIDE-CKPT-035 if a driver runs,
@@ -43,7 +43,7 @@ def run_procedure(call: VerbCall, parts: VerbParts) -> None:
 
 
 def _say_how(call: VerbCall, planned: Planned) -> None:
-    """Tell what carries the plan out, or why it would be refused."""
+    """Print the command that carries out the plan, or the reason why it would be refused."""
     try:
         planned.check_consent()
     except UsageError as refusal:
@@ -55,7 +55,7 @@ def _say_how(call: VerbCall, planned: Planned) -> None:
 
 
 def say_next(call: VerbCall, pipeline: Pipeline, then: tuple[str, ...] = ()) -> None:
-    """Tell what a person types next."""
+    """Print the next command."""
     words = next_words(call.invocation.control_plane(), pipeline, then)
     say(f"Next: {call.invocation.command(*words)}")
 

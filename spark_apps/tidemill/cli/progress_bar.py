@@ -1,9 +1,9 @@
-"""How far long work has come, on standard error: a live bar on a terminal, elsewhere a line now and then.
+"""Progress of long work on standard error: a live bar on a terminal, occasional lines elsewhere.
 
     with progress_bar("orders: checkpoint", "files") as show:
         show(Stand(3, 40, size=1200))
 
-Standard output stays what scripts read.
+Standard output stays free for scripts.
 """
 
 from __future__ import annotations
@@ -21,26 +21,26 @@ from tidemill.spec.readable import readable_size, short_duration
 if TYPE_CHECKING:
     from rich.console import Console
 
-# Seconds between two lines where there is no terminal, at least: a log of CI stays readable.
+# Minimum seconds between two lines without a terminal, so that a CI log stays readable.
 LINE_SECONDS = 10.0
-# And at most, while the work says anything: CI ends a job that has been silent for some minutes.
+# Maximum seconds between two lines while the work reports progress. CI kills jobs after minutes of silence.
 SILENT_SECONDS = 60.0
 
-# Cells of the bar: a line of 80 has room for the words, too.
+# Cells of the bar, so that bar and text fit into 80 columns.
 BAR_CELLS = 20
 
 
 @dataclass(frozen=True)
 class Stand:
-    """How far work has come.
+    """The progress of some work.
 
     Args:
-        done: Parts that are done.
-        total: Of so many; None before that is known.
-        step: What is at work now.
-        note: What else there is to say of it.
-        size: Bytes so far; 0 where nobody counts them.
-        left: How long the rest takes, where the work knows better than by the time of the parts so far.
+        done: Number of finished parts.
+        total: Total number of parts; None if unknown.
+        step: The current step.
+        note: Additional text.
+        size: Bytes so far; 0 if they are not counted.
+        left: Remaining time, if the work has a better estimate than the average time of finished parts.
     """
 
     done: int = 0
@@ -56,12 +56,12 @@ Show = Callable[[Stand], None]
 
 @contextmanager
 def progress_bar(what: str, unit: str, *, quiet: bool = False) -> Iterator[Show]:
-    """Show work until the block ends. To be called from one thread.
+    """Show progress until the block ends. Call it from one thread only.
 
     Args:
-        what: The work.
-        unit: What its parts are, e.g. `files`.
-        quiet: Show nothing, as beside `--json`.
+        what: Name of the work.
+        unit: Unit of its parts, e.g. `files`.
+        quiet: Show nothing, as with `--json`.
     """
     if quiet:
         yield lambda _: None
@@ -73,14 +73,17 @@ def progress_bar(what: str, unit: str, *, quiet: bool = False) -> Iterator[Show]
 
 
 def error_console() -> Console:
-    """Standard error. Not a terminal because of FORCE_COLOR, which CI sets: a bar would fill its log."""
+    """Return a console for standard error.
+
+    FORCE_COLOR, which CI sets, does not make it a terminal, because a bar would fill the CI log.
+    """
     from rich.console import Console
 
     return Console(stderr=True, force_terminal=sys.stderr.isatty())
 
 
 def words(unit: str, stand: Stand, seconds: float) -> str:
-    """`12 of 40 files, 1.2 GB, 30.1 MB/s, 3 min left`, after so many seconds."""
+    """Return a text such as `12 of 40 files, 1.2 GB, 30.1 MB/s, 3 min left` after `seconds` of work."""
     told = [f"{stand.done} of {'?' if stand.total is None else stand.total} {unit}", stand.step, stand.note]
     if stand.size:
         told.append(readable_size(stand.size))
@@ -93,7 +96,7 @@ def words(unit: str, stand: Stand, seconds: float) -> str:
 
 
 def is_due(before: Stand, now: Stand, seconds: float) -> bool:
-    """Whether there is a line to write, so many seconds after the last one: each tenth, and each step."""
+    """Return True if a line is due `seconds` after the last one: for each tenth and for each step."""
     moved = (_tenth(now), now.step) != (_tenth(before), before.step)
     return seconds >= (LINE_SECONDS if moved else SILENT_SECONDS)
 
@@ -134,7 +137,7 @@ def _live(screen: Console, what: str, unit: str) -> Iterator[Show]:
 
 @contextmanager
 def _lines(screen: Console, what: str, unit: str) -> Iterator[Show]:
-    """The first stand, some between, and the last one if the work came to its end."""
+    """Write a line for the first report, for some reports in between, and for the last if the work ends."""
     began = time.monotonic()
     newest: Stand | None = None
     written: tuple[Stand, float] | None = None

@@ -1,4 +1,4 @@
-"""`tidemill quarantine list | show`: broken records, and rows that violate expectations, with the reason."""
+"""`tidemill quarantine list | show`: rejected records, and rows that violate expectations, with reasons."""
 
 from __future__ import annotations
 
@@ -14,7 +14,7 @@ if TYPE_CHECKING:
 
 AsJson = Annotated[bool, typer.Option("--json", help="Print JSON.")]
 
-# Characters of a raw record that are shown in a table row; --json shows all of it.
+# Maximum characters of a raw record in a table row. --json shows the whole record.
 SHOWN_RAW_CHARACTERS = 200
 
 
@@ -32,7 +32,7 @@ def add_to(app: typer.Typer) -> None:
 
 def list_reasons(
     context: typer.Context,
-    pipeline: Annotated[str | None, typer.Argument(help="Name; all if none is given.")] = None,
+    pipeline: Annotated[str | None, typer.Argument(help="Name of the pipeline. Default: all.")] = None,
     as_json: AsJson = False,
 ) -> None:
     """Count rejected records by pipeline and reason."""
@@ -57,11 +57,11 @@ def list_reasons(
 def show(
     context: typer.Context,
     pipeline: Annotated[str, typer.Argument(help="Name of the pipeline.")],
-    limit: Annotated[int, typer.Option(min=1, max=10_000, help="Most records shown, newest first.")] = 20,
-    raw: Annotated[bool, typer.Option("--raw", help="Show the records themselves, too.")] = False,
+    limit: Annotated[int, typer.Option(min=1, max=10_000, help="Maximum number of records to show.")] = 20,
+    raw: Annotated[bool, typer.Option("--raw", help="Also show the content of the records.")] = False,
     as_json: AsJson = False,
 ) -> None:
-    """Show rejected records: where each lies in its topic or file, and why it was rejected."""
+    """Show rejected records, newest first, with their place in the topic or file and the reason."""
     from tidemill.ledger.quarantine_rows import newest_rejected
 
     environment = invocation_of(context).environment()
@@ -70,7 +70,7 @@ def show(
     if as_json:
         print_json(rows)
     elif rows:
-        # A topic's records are in no file, and those of a file in no topic.
+        # Records of a topic have no file, and records of a file have no topic.
         names = [name for name in rows[0] if any(row[name] is not None for row in rows)]
         print_table(tuple(names), (tuple(_short(row[name]) for name in names) for row in rows))
     else:

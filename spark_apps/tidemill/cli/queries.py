@@ -1,4 +1,4 @@
-"""`tidemill queries | queries show | queries wait`: the streaming queries, as their drivers tell."""
+"""`tidemill queries | queries show | queries wait`: the streaming queries that drivers report."""
 
 from __future__ import annotations
 
@@ -15,7 +15,7 @@ if TYPE_CHECKING:
     from tidemill.control.plane import ControlPlane
 
 AsJson = Annotated[bool, typer.Option("--json", help="Print JSON.")]
-Name = Annotated[str, typer.Argument(help="Name of the pipeline, or the beginning of a query's id.")]
+Name = Annotated[str, typer.Argument(help="Name of the pipeline, or a prefix of the query's id.")]
 
 
 def add_to(app: typer.Typer) -> None:
@@ -29,10 +29,10 @@ def add_to(app: typer.Typer) -> None:
 
 def queries(
     context: typer.Context,
-    every: Annotated[bool, typer.Option("--all", help="Also of pipelines that do not run.")] = False,
+    every: Annotated[bool, typer.Option("--all", help="Include pipelines that are not running.")] = False,
     as_json: AsJson = False,
 ) -> None:
-    """List the running queries; show or wait for one."""
+    """List the running queries, show one, or wait for one."""
     if context.invoked_subcommand is not None:
         return
     from tidemill.cli.query_tables import document_of, queries_table
@@ -56,7 +56,7 @@ def queries(
 
 
 def show(context: typer.Context, name: Name, as_json: AsJson = False) -> None:
-    """Show one query: sources, sinks, progress, plan."""
+    """Show sources, sinks, progress and plan of one query."""
     from tidemill.cli.query_tables import details, document_of
     from tidemill.control.queries import find_pipeline, query_of
 
@@ -74,10 +74,10 @@ def wait(
     context: typer.Context,
     name: Name,
     timeout: Annotated[
-        str | None, typer.Option(help="Longest time, such as 5m. Default: as long as it runs.")
+        str | None, typer.Option(help="Maximum time to wait, such as 5m. Default: no limit.")
     ] = None,
 ) -> None:
-    """Wait until a query ends; 1 if it failed or still runs."""
+    """Wait until a query ends. The exit code is 1 if it failed or still runs."""
     from tidemill.control.queries import find_pipeline
 
     plane = invocation_of(context).control_plane()

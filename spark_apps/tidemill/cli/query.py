@@ -1,4 +1,4 @@
-"""`tidemill query "SELECT …"`: look into the platform's tables, without a JVM."""
+"""`tidemill query "SELECT …"`: query the tables without a JVM."""
 
 from __future__ import annotations
 
@@ -22,16 +22,16 @@ def query(
     sql: Annotated[
         str,
         typer.Argument(
-            help="One SELECT, or SHOW TABLES; tables are silver.orders, quarantine.my_pipeline, "
+            help="One SELECT, or SHOW TABLES. Examples of tables: silver.orders, quarantine.my_pipeline, "
             'files."exports/orders", memory.counts.'
         ),
     ],
-    limit: Annotated[int, typer.Option(min=1, max=100_000, help="Most rows shown.")] = 100,
+    limit: Annotated[int, typer.Option(min=1, max=100_000, help="Maximum number of rows to show.")] = 100,
     as_json: Annotated[bool, typer.Option("--json", help="Print JSON.")] = False,
 ) -> None:
-    """Run a query over the tables, in their newest versions.
+    """Run a query over the newest versions of the tables.
 
-    Calls that mean something else in Spark than in DataFusion, which runs the query, are run as Spark's.
+    DataFusion runs the query. Functions with different meanings in Spark and DataFusion work as in Spark.
     """
     from tidemill.control.memory_tables import memory_tables
     from tidemill.ledger.files_rows import declared_folders
@@ -41,10 +41,10 @@ def query(
     environment = invocation.environment()
     catalog = environment.spec.catalog
     others: dict[str, Copied] = {}
-    # Most queries name tables alone, and then no pipeline file is read.
+    # Most queries name only tables, and then no pipeline file needs to be read.
     if any(word in sql.lower() for word in (FILES, MEMORY, "show")):
         others |= declared_folders(environment.layout, environment.project)
-        # Tables in memory are on one machine only.
+        # In-memory tables can be read only from the driver's machine.
         others |= memory_tables(invocation.control_plane()) if environment.spec.runtime == "local" else {}
     result = run_query(environment.layout, sql, limit, catalog, others)
     if as_json:

@@ -1,4 +1,4 @@
-"""What `tidemill queries` prints of queries: one line each, or all of one."""
+"""Output of `tidemill queries`: one line per query, or all details of one."""
 
 from __future__ import annotations
 
@@ -13,7 +13,7 @@ if TYPE_CHECKING:
     from tidemill.checkpoint.query_report import QueryReport, SinkReport
     from tidemill.control.queries import QueryState
 
-# Digits of an id in the list: unique in practice, and enough to name a query by.
+# Digits of an id in the list, which are unique in practice and enough to identify a query.
 SHORT_ID = 8
 
 HEADINGS = (
@@ -23,12 +23,12 @@ HEADINGS = (
 
 
 def queries_table(queries: Iterable[QueryState]) -> Any:
-    """One line for each query."""
+    """Return a table with one line per query."""
     return table(HEADINGS, map(_row, queries))
 
 
 def document_of(query: QueryState, *, whole: bool = False) -> dict[str, Any]:
-    """A query as JSON; `whole` with recent progress and plan."""
+    """Return a query as a JSON document; `whole` includes recent progress and the plan."""
     report, driver = query.report, query.driver
     told = None
     if report is not None:
@@ -46,7 +46,7 @@ def document_of(query: QueryState, *, whole: bool = False) -> dict[str, Any]:
 
 
 def details(query: QueryState) -> Iterator[Any]:
-    """All of one query, part by part."""
+    """Yield all details of one query, part by part."""
     yield "\n".join(f"{name:<10} {value}" for name, value in _lines(query) if value)
     report = query.report
     if report is None:
@@ -65,7 +65,7 @@ def details(query: QueryState) -> Iterator[Any]:
 
 
 def progress_table(report: QueryReport) -> Any:
-    """The newest batches, oldest first."""
+    """Return a table of the newest batches, oldest first."""
     return table(
         ("batch", "at", "rows", "rows in/s", "rows done/s", "ms", "state rows", "watermark"),
         map(_progress_row, report.recent_progress),
@@ -73,12 +73,12 @@ def progress_table(report: QueryReport) -> Any:
 
 
 def rate(value: float | None) -> str:
-    """Rows per second; empty where Spark tells none, as for a first batch."""
+    """Return rows per second as text; empty if Spark reports none, as for a first batch."""
     return "" if value is None else f"{value:.1f}"
 
 
 def total_rate(values: Iterable[float | None]) -> str:
-    """The rates of all sources together."""
+    """Return the sum of the rates of all sources as text."""
     told = [value for value in values if value is not None]
     return rate(sum(told)) if told else ""
 
@@ -104,7 +104,7 @@ def _row(query: QueryState) -> tuple[object, ...]:
 
 
 def _with_rows(sink: SinkReport) -> str:
-    """An output and its rows, if it counts them."""
+    """Return the name of an output with its rows, if it counts them."""
     return f"{sink.name} ({sink.total_rows})" if sink.total_rows else sink.name
 
 

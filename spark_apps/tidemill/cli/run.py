@@ -1,4 +1,4 @@
-"""`tidemill run`: one driver, or a chain of them, watched from here."""
+"""`tidemill run`: one driver or a chain of drivers, in the foreground."""
 
 from __future__ import annotations
 
@@ -25,34 +25,34 @@ def run(  # noqa: PLR0913  # the options of a command line
     pipeline: Annotated[str | None, typer.Argument(help="Name of the pipeline.")] = None,
     mode: Annotated[
         Literal["stream", "incremental", "backfill"] | None,
-        typer.Option(help="How to run. Default: as the pipeline file says."),
+        typer.Option(help="Mode of the run. Default: the mode in the pipeline file."),
     ] = None,
     start: FromTime = None,
     end: ToTime = None,
     start_offsets: FromOffsets = None,
     end_offsets: ToOffsets = None,
     apply: Annotated[
-        bool, typer.Option("--apply", help="Carry a backfill out; without it, only plan.")
+        bool, typer.Option("--apply", help="Carry out a backfill. Without this option, only plan it.")
     ] = False,
     approved_by: ApprovedBy = "",
     with_upstream: Annotated[
         bool,
         typer.Option(
             "--with-upstream",
-            help="Before it, run each incremental pipeline that feeds it, in dependency order.",
+            help="First run each incremental pipeline that feeds this one, in dependency order.",
         ),
     ] = False,
     every: Annotated[
-        bool, typer.Option("--all", help="All incremental pipelines once, in dependency order.")
+        bool, typer.Option("--all", help="Run all incremental pipelines once, in dependency order.")
     ] = False,
 ) -> None:
-    """Run a pipeline here, in the foreground; or a chain of incremental ones, each once.
+    """Run a pipeline, or a chain of incremental pipelines once each, in the foreground.
 
-    It ends with the driver's exit code: 64 to 66 until an operator acts, 69 where trying again can help, 70
-    after a crash; or with 1, if it was stopped before its end.
+    The exit code is the driver's: 64 to 66 if an operator must act, 69 if a retry can help, 70 after a crash.
+    It is 1 if the run was stopped before its end.
 
-    Of a chain, what depends on a pipeline that failed is not run, other branches go on, and streams are left
-    alone.
+    In a chain, pipelines that depend on a failed one are skipped, other branches continue, and streams are
+    not run.
     """
     from tidemill.cli.foreground import run_in_foreground
     from tidemill.control.ask.run_id import new_run_id

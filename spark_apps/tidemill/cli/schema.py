@@ -1,4 +1,4 @@
-"""`tidemill schema`: `check` compares two schemas, `pull` takes one from the registry."""
+"""`tidemill schema`: `check` compares two schemas, `pull` downloads one from the registry."""
 
 from __future__ import annotations
 
@@ -33,14 +33,14 @@ def check(
     old: Annotated[Path, _File],
     new: Annotated[Path, _File],
     message: Annotated[
-        str, typer.Option("--message", help="Of descriptor sets, the message that is compared, with package.")
+        str, typer.Option("--message", help="For descriptor sets: the message to compare, with its package.")
     ] = "",
     as_json: Annotated[bool, typer.Option("--json", help="Print JSON.")] = False,
 ) -> None:
-    """Say of each change from OLD to NEW whether it is compatible; 1 if one is not.
+    """Report for each change from OLD to NEW whether it is compatible. Exit code 1 if one is not.
 
-    Compatible: records that were good still are, and a table with `schema_evolution: add_columns` takes the
-    rows.
+    A change is compatible if valid records stay valid, and a table with `schema_evolution: add_columns`
+    accepts the rows.
     """
     changes = _changes(old, new, message)
     wrong = sum(not change.compatible for change in changes)
@@ -60,12 +60,12 @@ def check(
 def pull(
     context: typer.Context,
     subject: Annotated[str, typer.Argument(help="Subject in the registry, e.g. orders-value.")],
-    version: Annotated[int, typer.Option("--version", min=1, help="Which version of it.")],
+    version: Annotated[int, typer.Option("--version", min=1, help="Version of the subject.")],
 ) -> None:
     """Write a version of a subject into conf/schemas, for `schema:` of a payload.
 
-    It is a file like any other from then on: reviewed, part of what a pipeline is, and there when the
-    registry is not.
+    From then on it is a normal file: it is reviewed, is part of the pipeline's definition, and does not need
+    the registry.
     """
     from tidemill.payload.registry_client import registry_of
     from tidemill.payload.registry_content import pulled_file
@@ -119,6 +119,6 @@ def _changes(old: Path, new: Path, message: str) -> list[SchemaChange]:
         return avro_schema_changes(*avro)
     schemas = [load_payload_schema(read_schema_file(file), file.name) for file in (old, new)]
     for schema in schemas:
-        # What a driver would refuse is no schema.
+        # Refuses schemas that a driver would refuse.
         Conditions.of(schema)
     return json_schema_changes(*schemas)

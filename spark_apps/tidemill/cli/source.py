@@ -1,4 +1,4 @@
-"""`tidemill source clean`: files that were read are archived or deleted, as the pipeline file says."""
+"""`tidemill source clean`: archive or delete files that were read, as declared in the pipeline file."""
 
 from __future__ import annotations
 
@@ -33,7 +33,7 @@ def clean(  # noqa: PLR0913  # the options of a command line
     request_id: RequestId = "",
     as_json: AsJson = False,
 ) -> None:
-    """Archive or delete files that were read and that nothing needs; the stream may go on."""
+    """Archive or delete files that were read and are not needed. The stream may continue to run."""
     from tidemill.control.procedures.parts import clean as parts_of
 
     invocation = invocation_of(context)

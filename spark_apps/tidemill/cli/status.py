@@ -19,7 +19,7 @@ if TYPE_CHECKING:
     from tidemill.control.plane import ControlPlane
     from tidemill.control.stream_status import PipelineState
 
-# Seconds between two looks of --watch: the shortest usual trigger.
+# Seconds between two updates of --watch, which is the shortest usual trigger.
 WATCH_SECONDS = 2.0
 
 HEADINGS = (
@@ -45,14 +45,15 @@ def add_to(app: typer.Typer) -> None:
 
 def status(
     context: typer.Context,
-    pipeline: Annotated[str | None, typer.Argument(help="Name; all if none is given.")] = None,
-    watch: Annotated[bool, typer.Option("--watch", help="Look again every 2 s until CTRL-C.")] = False,
+    pipeline: Annotated[str | None, typer.Argument(help="Name of the pipeline. Default: all.")] = None,
+    watch: Annotated[bool, typer.Option("--watch", help="Update every 2 s until CTRL-C.")] = False,
     broker: Annotated[
-        bool, typer.Option("--broker", help="With a name: also ask its event hub for lag, age and retention.")
+        bool,
+        typer.Option("--broker", help="Also query the pipeline's event hub for lag, age and retention."),
     ] = False,
     as_json: Annotated[bool, typer.Option("--json", help="Print JSON.")] = False,
 ) -> None:
-    """Show desired and actual state, and lag; with a name, also what its measured values advise."""
+    """Show desired state, actual state and lag. With a name, also show advice from measured values."""
     plane = invocation_of(context).control_plane()
     if pipeline is not None:
         plane.environment.project.pipeline_file(pipeline)
@@ -101,14 +102,14 @@ def _say_advice(plane: ControlPlane, pipeline: str | None) -> None:
 
 
 def _say_notes(plane: ControlPlane, pipeline: str | None) -> None:
-    """Notes of the driver on the input of one pipeline."""
+    """Print the driver's notes on the input of one pipeline."""
     for state in _states(plane, pipeline) if pipeline is not None else ():
         for note in [] if state.status is None else state.status.notes:
             say(f"note: {note}")
 
 
 def _advice(plane: ControlPlane, pipeline: str | None) -> Sequence[Finding] | None:
-    """Of one pipeline; a look at all must stay quick."""
+    """Return the advice for one pipeline. For all pipelines it would take too long."""
     from tidemill.checkpoint.doctor.examine import advice_for
 
     return None if pipeline is None else advice_for(plane.store, plane.environment, pipeline).findings
@@ -125,7 +126,7 @@ def _states(plane: ControlPlane, pipeline: str | None) -> list[PipelineState]:
 def _watch(plane: ControlPlane, pipeline: str | None) -> None:
     from rich.live import Live
 
-    # CTRL-C is how a person ends this; that is no failure.
+    # CTRL-C is the normal way to end this and not a failure.
     live = Live(_table(plane, pipeline), console=console(), auto_refresh=False)
     with contextlib.suppress(KeyboardInterrupt), live:
         while True:
@@ -167,7 +168,7 @@ def _row(state: PipelineState, now: datetime) -> tuple[object, ...]:
 
 
 def _actual(state: PipelineState) -> str:
-    """What the running driver says of itself; what the last one came to if none runs."""
+    """Return the state that the running driver reports, or the result of the last one if none runs."""
     if state.facts.running is not None:
         return "starting" if state.own_status is None else state.own_status.state
     if state.facts.endings and state.owner is None:
@@ -182,7 +183,7 @@ def _note(state: PipelineState) -> str:
 
 
 def _tables(plane: ControlPlane, state: PipelineState) -> list[str]:
-    """The tables that it writes by declaration; none where that cannot be read, which is told elsewhere."""
+    """Return the declared tables; empty if the declaration cannot be read, which is reported elsewhere."""
     from tidemill.errors import TidemillError
     from tidemill.names import catalogued_name
 

@@ -1,4 +1,4 @@
-"""`tidemill start | stop | restart | suspend | resume`: a stream's desired state, proven."""
+"""`tidemill start | stop | restart | suspend | resume`: set a stream's desired state and wait for it."""
 
 from __future__ import annotations
 
@@ -17,17 +17,17 @@ if TYPE_CHECKING:
     from tidemill.control.ask.stream_request import Verb
     from tidemill.control.plane import ControlPlane
 
-# Seconds until a proof is given up, beside the grace period that a drain may take: a cold start takes 10-20,
-# longer on a busy machine.
+# Seconds to wait for the desired state, in addition to the grace period of a drain. A cold start takes 10 to
+# 20 s, longer on a busy machine.
 START_TIMEOUT_SECONDS = 120.0
 
 Name = Annotated[str, typer.Argument(help="Name of the pipeline.")]
 NameOrNone = Annotated[str | None, typer.Argument(help="Name of the pipeline.", show_default=False)]
-Reason = Annotated[str, typer.Option(help="Why; kept with the request.")]
+Reason = Annotated[str, typer.Option(help="Reason, recorded with the request.")]
 Until = Annotated[
     str | None,
     typer.Option(
-        help="When it is started again, ISO 8601; UTC without an offset. Else when it is resumed.",
+        help="Time of the next start, ISO 8601, in UTC without an offset. Default: until `tidemill resume`.",
         show_default=False,
     ),
 ]
@@ -36,7 +36,7 @@ Timeout = Annotated[
     typer.Option(
         "--timeout",
         min=1,
-        help="Seconds to wait for the proof; two minutes beside the environment's grace period.",
+        help="Seconds to wait for the result. Default: two minutes plus the environment's grace period.",
         show_default=False,
     ),
 ]
@@ -49,14 +49,14 @@ def add_to(app: typer.Typer) -> None:
 
 
 def start(context: typer.Context, pipeline: Name, reason: Reason = "", timeout: Timeout = None) -> None:
-    """Start a stream; wait for a committed batch."""
+    """Start a stream and wait for a committed batch."""
     _carry_out(invocation_of(context), "start", pipeline, reason, timeout)
 
 
 def stop(
     context: typer.Context,
     pipeline: NameOrNone = None,
-    every: Annotated[bool, typer.Option("--all", help="All streams, side by side.")] = False,
+    every: Annotated[bool, typer.Option("--all", help="Stop all streams in parallel.")] = False,
     reason: Reason = "",
     timeout: Timeout = None,
 ) -> None:
@@ -70,16 +70,16 @@ def stop(
 
 
 def restart(context: typer.Context, pipeline: Name, reason: Reason = "", timeout: Timeout = None) -> None:
-    """Stop a stream after its batch, start again."""
+    """Stop a stream after its running batch and start it again."""
     _carry_out(invocation_of(context), "restart", pipeline, reason, timeout)
 
 
 def suspend(
     context: typer.Context, pipeline: Name, until: Until = None, reason: Reason = "", timeout: Timeout = None
 ) -> None:
-    """Stop a stream until a moment, or until it is resumed.
+    """Stop a stream until a given time, or until it is resumed.
 
-    When the moment has passed, the next reconciliation starts it again.
+    After that time, the next reconciliation starts it again.
     """
     _carry_out(invocation_of(context), "suspend", pipeline, reason, timeout, until)
     again = f"{STREAMS_DAG_ID} starts it again after {until}; " if until else ""
@@ -87,7 +87,7 @@ def suspend(
 
 
 def resume(context: typer.Context, pipeline: Name, reason: Reason = "", timeout: Timeout = None) -> None:
-    """End a suspension now; wait for a committed batch."""
+    """End a suspension now and wait for a committed batch."""
     _carry_out(invocation_of(context), "resume", pipeline, reason, timeout)
 
 
@@ -104,7 +104,7 @@ def _carry_out(  # noqa: PLR0913  # the options of a command line
     from tidemill.control.decide.suspension import parse_until
 
     now = datetime.now(UTC)
-    # An unknown name must not leave a wish behind.
+    # An unknown name must not leave a desired state behind.
     invocation.project().pipeline_file(pipeline)
     who, run_id = getpass.getuser(), new_run_id("stream", now)
     request = StreamRequest(pipeline, verb, run_id, now, who, reason, parse_until(until))
@@ -116,9 +116,9 @@ def _carry_out(  # noqa: PLR0913  # the options of a command line
 
 
 def _stop_all(invocation: Invocation, reason: str, timeout: float | None) -> None:
-    """Ask all streams to stop, then wait for each: they drain at the same time.
+    """Request all streams to stop, then wait for each, so that they drain in parallel.
 
-    One that cannot be asked keeps no other from stopping.
+    If one request fails, the other streams still stop.
     """
     from tidemill.control.ask.run_id import new_run_id
     from tidemill.control.ask.stream_request import StreamRequest, begin, carry_out

@@ -1,4 +1,4 @@
-"""`tidemill table maintain`: small files put together, and files deleted that no version needs."""
+"""`tidemill table maintain`: compact small files, and delete files that no version needs."""
 
 from __future__ import annotations
 
@@ -17,12 +17,12 @@ if TYPE_CHECKING:
     from tidemill.maintenance.maintain import TableReport
     from tidemill.storage.advance import Advance, Told
 
-Table = Annotated[str, typer.Argument(help="Table as <zone>/<name>; all tables, if none is given.")]
+Table = Annotated[str, typer.Argument(help="Table as <zone>/<name>. Default: all tables.")]
 
 
 def add_to(app: typer.Typer) -> None:
     """Register the group."""
-    group = typer.Typer(help="Tables beside their streams.", no_args_is_help=True, rich_markup_mode=None)
+    group = typer.Typer(help="Maintenance of tables.", no_args_is_help=True, rich_markup_mode=None)
     group.callback()(lambda: None)
     group.command()(maintain)
     app.add_typer(group, name="table")
@@ -36,7 +36,7 @@ def maintain(  # noqa: PLR0913  # the options of a command line
     approved_by: ApprovedBy = "",
     as_json: AsJson = False,
 ) -> None:
-    """Put small files together and delete files that nobody needs; streams may go on."""
+    """Compact small files and delete unneeded files. Streams may continue to run."""
     from tidemill.control.maintenance import open_upkeep
 
     invocation = invocation_of(context)
@@ -78,7 +78,7 @@ def _stand(done: int, total: int, table: str, advance: Advance) -> Stand:
 
 
 def _maintain(upkeep: Upkeep, table: str, asking: Asking, told: Told) -> TableReport:
-    """Maintain one table; a damaged one stops no other."""
+    """Maintain one table. A damaged table does not stop the others."""
     from tidemill.errors import DataError
     from tidemill.maintenance.maintain import TableReport
 

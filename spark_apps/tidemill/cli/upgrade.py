@@ -1,4 +1,4 @@
-"""`tidemill upgrade`: whether a new version can take over, and what it makes of the same records."""
+"""`tidemill upgrade`: check whether a new version can take over, and compare its results."""
 
 from __future__ import annotations
 
@@ -17,7 +17,13 @@ if TYPE_CHECKING:
 
 Name = Annotated[str, typer.Argument(help="Name of the pipeline.")]
 Batches = Annotated[
-    int, typer.Option("--batches", min=1, max=50, help="How many; fewer if others wrote between them.")
+    int,
+    typer.Option(
+        "--batches",
+        min=1,
+        max=50,
+        help="Number of batches. Fewer are used if other writers committed between them.",
+    ),
 ]
 AsJson = Annotated[bool, typer.Option("--json", help="Print JSON.")]
 
@@ -36,7 +42,7 @@ def _group() -> None:
 
 
 def check(context: typer.Context, pipeline: Name, as_json: AsJson = False) -> None:
-    """Say whether the declared version can go on from the checkpoint; exit code 1 if not as it is."""
+    """Check whether the declared version can continue from the checkpoint. Exit code 1 if it cannot."""
     from tidemill.control.upgrade_check import check_upgrade
 
     invocation = invocation_of(context)
@@ -58,10 +64,10 @@ def check(context: typer.Context, pipeline: Name, as_json: AsJson = False) -> No
 
 
 def shadow(context: typer.Context, pipeline: Name, batches: Batches = 5, as_json: AsJson = False) -> None:
-    """Have the declared version make newest batches again, aside, and compare; exit code 1 for a difference.
+    """Repeat the newest batches with the declared version on a copy, and compare. Exit code 1 if they differ.
 
-    Each batch with its offsets, watermark and clock, on a copy that is gone in the end. The live tables are
-    only read, and the stream goes on meanwhile.
+    Each batch has its original offsets, watermark and clock. The copy is deleted at the end. The live tables
+    are only read, and the stream continues to run.
     """
     from tidemill.control.shadow_run import run_shadow, stretch_of
 

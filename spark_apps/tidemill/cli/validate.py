@@ -1,4 +1,4 @@
-"""`tidemill validate`: conf only, no Spark, no network."""
+"""`tidemill validate`: check conf files without Spark and network."""
 
 from __future__ import annotations
 
@@ -21,16 +21,15 @@ def add_to(app: typer.Typer) -> None:
 
 def validate(
     context: typer.Context,
-    pipelines: Annotated[list[str] | None, typer.Argument(help="Names; all if none is given.")] = None,
+    pipelines: Annotated[list[str] | None, typer.Argument(help="Names of pipelines. Default: all.")] = None,
     as_json: Annotated[bool, typer.Option("--json", help="Print JSON.")] = False,
 ) -> None:
-    """Check conf files, without Spark."""
-    # Payload schemas and transforms, too: see pipeline_check.
+    """Check conf files, payload schemas and transforms without Spark."""
     from tidemill.cli.pipeline_check import check_all, check_named
 
     environment = invocation_of(context).environment()
     findings = check_named(environment, pipelines) if pipelines else check_all(environment)
-    # Who names a pipeline wants it here.
+    # A pipeline that is named must be valid in this environment.
     others = [] if pipelines else [finding for finding in findings if finding.is_elsewhere]
     wrong = [finding for finding in findings if finding.error is not None and finding not in others]
     if as_json:

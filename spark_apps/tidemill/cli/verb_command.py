@@ -1,11 +1,10 @@
-"""A verb that changes something, as a command: its own arguments, and the options that all such verbs have.
+"""Commands for verbs that change something, with the verb's arguments and the common options.
 
     def rewind(call: VerbCall, to: To) -> VerbParts: ...
     verb_command(group)(rewind)
 
-The command prints the plan; with `--apply` it carries it out. A verb that gives no parts has done its work
-itself. Everything a hold or an error prints to
-complete a request is made of the arguments that were given.
+The command prints the plan, and with `--apply` it carries the plan out. A verb that returns no parts has done
+its work itself. Commands that a hold or an error suggests repeat the given arguments.
 """
 
 from __future__ import annotations
@@ -29,13 +28,17 @@ if TYPE_CHECKING:
     from tidemill.spec.project import Environment, Pipeline
 
 Name = Annotated[str, typer.Argument(help="Name of the pipeline.")]
-Apply = Annotated[bool, typer.Option("--apply", help="Carry the plan out; without it nothing is changed.")]
-Reason = Annotated[str, typer.Option(help="Why; needed to change anything, kept in journal and audit.")]
-By = Annotated[str, typer.Option(help="Who asks. Default: the user of this machine.")]
-ApprovedBy = Annotated[
-    str, typer.Option(help="Who approves; needed with --apply in a protected environment.")
+Apply = Annotated[
+    bool, typer.Option("--apply", help="Carry out the plan. Without this option, nothing is changed.")
 ]
-RequestId = Annotated[str, typer.Option(help="Name of this request; by default the verb makes one.")]
+Reason = Annotated[
+    str, typer.Option(help="Reason, recorded in journal and audit. Required to change anything.")
+]
+By = Annotated[str, typer.Option(help="Name of the requester. Default: the user of this machine.")]
+ApprovedBy = Annotated[
+    str, typer.Option(help="Name of the approver. Required with --apply in a protected environment.")
+]
+RequestId = Annotated[str, typer.Option(help="Id of this request. Default: a new one.")]
 AsJson = Annotated[bool, typer.Option("--json", help="Print JSON.")]
 
 COMMON: dict[str, tuple[Any, object]] = {
@@ -53,17 +56,17 @@ class VerbCall:
     """One command line of a verb.
 
     Args:
-        invocation: Its global options.
+        invocation: The global options.
         verb: The verb.
-        pipeline: What it is about, by name.
-        arguments: What else tells this request from others of the verb, as written on the command line.
-        apply: Whether to act.
-        reason: Why.
-        by: Who; empty for this machine's user.
-        approved_by: Who approves.
-        request_id: Given id, or empty.
-        as_json: Whether to print JSON.
-        group: That the verb is in.
+        pipeline: Name of the pipeline.
+        arguments: Arguments that identify this request, as written on the command line.
+        apply: True to act.
+        reason: The reason.
+        by: Name of the requester; empty for this machine's user.
+        approved_by: Name of the approver.
+        request_id: The given id, or empty.
+        as_json: True to print JSON.
+        group: Command group of the verb.
     """
 
     invocation: Invocation
@@ -80,7 +83,7 @@ class VerbCall:
 
     @property
     def asking(self) -> Asking:
-        """Who asks, and how."""
+        """Return the requester and the request."""
         return Asking(
             self.verb,
             self.arguments,
@@ -94,27 +97,27 @@ class VerbCall:
 
     @cached_property
     def bars(self) -> AdvanceBars:
-        """Where copies tell how far they are."""
+        """Return the progress bars for copies."""
         return AdvanceBars(quiet=self.as_json)
 
     def resolved(self, name: str = "") -> Pipeline:
-        """The pipeline, or another one of the environment."""
+        """Return the pipeline, or another one of the environment."""
         return self.invocation.pipeline(name or self.pipeline)
 
     def command_that_acts(self, environment: Environment) -> str:
-        """All that must be typed to carry it out."""
+        """Return the complete command that carries out the request."""
         return self.invocation.command(*acting_words(self.asking, self.pipeline, environment))
 
 
 def verb_command(
     group: typer.Typer, common: Collection[str] = COMMON, **defaults: object
 ) -> Callable[[Callable[..., VerbParts | None]], None]:
-    """Register a verb, which is named as its form is.
+    """Return a decorator that registers a verb under the name of its form.
 
     Args:
-        group: Where.
-        common: Which of the common options it has.
-        defaults: Of common options, where they differ; `...` makes one required.
+        group: Command group of the verb.
+        common: Names of its common options.
+        defaults: Different defaults of common options; `...` makes one required.
     """
     options = {name: option for name, option in COMMON.items() if name in common}
 

@@ -1,4 +1,4 @@
-"""`tidemill watch`: the running result of a pipeline in the terminal, as a table and a plot."""
+"""`tidemill watch`: the live result of a pipeline in the terminal, as a table and a plot."""
 
 from __future__ import annotations
 
@@ -19,7 +19,7 @@ if TYPE_CHECKING:
     from tidemill.cli.watch_frame import Watched
     from tidemill.ledger.table_query import Copied
 
-# Cells of a line that are not the plot's: the axis with its numbers.
+# Cells of a line that the axis and its numbers take.
 AXIS_CELLS = 14
 MOST_POINTS = 100
 
@@ -37,15 +37,15 @@ def watch(  # noqa: PLR0913  # the options of a command line
     ] = None,
     x: Annotated[
         str | None,
-        typer.Option(help="Column of times, numbers or keys. Default: the event time, or by type."),
+        typer.Option(help="Column of the x axis (time, number or key). Default: the event time, or by type."),
     ] = None,
     y: Annotated[
         str | None,
-        typer.Option(help="Column of numbers; its mean is drawn. Default: by type, or count rows."),
+        typer.Option(help="Numeric column whose mean is plotted. Default: by type, or the number of rows."),
     ] = None,
-    rows: Annotated[int, typer.Option(min=0, max=200, help="Most rows shown.")] = 10,
-    every: Annotated[str, typer.Option(help="Time between two looks.")] = "2s",
-    once: Annotated[bool, typer.Option("--once", help="Show what there is now, once.")] = False,
+    rows: Annotated[int, typer.Option(min=0, max=200, help="Maximum number of rows to show.")] = 10,
+    every: Annotated[str, typer.Option(help="Time between two updates.")] = "2s",
+    once: Annotated[bool, typer.Option("--once", help="Show the current result once and exit.")] = False,
 ) -> None:
     """Show a pipeline's newest rows and a plot of them."""
     from tidemill.cli.watch_frame import Watched
@@ -77,13 +77,13 @@ def watch(  # noqa: PLR0913  # the options of a command line
         watched.look()
         screen.print(watched.frame())
     else:
-        # CTRL-C is how a person ends this; that is no failure.
+        # CTRL-C is the normal way to end this and not a failure.
         with contextlib.suppress(KeyboardInterrupt):
             (_live if sys.stdout.isatty() else _frame_by_frame)(screen, watched, pause.total_seconds())
 
 
 def _live(screen: Console, watched: Watched, pause: float) -> None:
-    """In one place of the terminal."""
+    """Update one frame in place."""
     from rich.live import Live
 
     watched.look()
@@ -95,7 +95,7 @@ def _live(screen: Console, watched: Watched, pause: float) -> None:
 
 
 def _frame_by_frame(screen: Console, watched: Watched, pause: float) -> None:
-    """Below each other, whenever there is something new: for a pipe or a file."""
+    """Print frames below each other when something has changed, for a pipe or a file."""
     while True:
         if watched.look():
             screen.print(watched.frame())

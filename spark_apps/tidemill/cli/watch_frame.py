@@ -1,4 +1,4 @@
-"""What `tidemill watch` shows: how the query does, and the newest version of one of its tables."""
+"""Frames of `tidemill watch`: the state of the query and the newest version of one of its tables."""
 
 from __future__ import annotations
 
@@ -19,26 +19,26 @@ if TYPE_CHECKING:
     from tidemill.control.plane import ControlPlane
     from tidemill.ledger.table_query import Copied
 
-# Lines of a plot over time, and cells of the longest bar of a plot by key.
+# Lines of a plot over time, and maximum cells of a bar in a plot by key.
 PLOT_LINES = 8
 BAR_CELLS = 40
-# Keys drawn at most: those with the highest values.
+# Maximum number of keys in a plot. The keys with the highest values are drawn.
 MOST_BARS = 15
 
-# A table is not read again before this many times as long as its last reading took: to look at a large one
-# must not become the load of its store.
+# Minimum pause between two reads of a table, as a multiple of the duration of the last read. Watching a large
+# table must not load its store.
 REST_AFTER_READING = 5.0
 
 
 class Watched:
-    """One pipeline that is watched, and what was seen of it last.
+    """A watched pipeline and its last observed state.
 
     Args:
-        plane: Where it runs.
-        pipeline: Its name.
+        plane: Its control plane.
+        pipeline: Name of the pipeline.
         table: One of its tables; None if it has none.
-        wanted: What is shown of the table.
-        others: Its folders and tables in memory by their names in a query.
+        wanted: Columns and rows of the table to show.
+        others: Its folders and in-memory tables by their names in a query.
     """
 
     def __init__(
@@ -59,7 +59,7 @@ class Watched:
         self._read_again_at = 0.0
 
     def look(self) -> bool:
-        """Look again; whether there is something new.
+        """Update the state and return True if it has changed.
 
         Raises:
             TidemillError: As `view_table`.
@@ -70,7 +70,7 @@ class Watched:
         return is_new
 
     def frame(self) -> Any:
-        """What is shown of the last look."""
+        """Return the frame of the last observed state."""
         from rich.console import Group
         from rich.text import Text
 
@@ -91,7 +91,7 @@ class Watched:
 
 
 def frame(query: QueryState, name: str | None, view: TableView | None) -> Iterator[Any]:
-    """The parts of a frame: lines of text, and tables."""
+    """Yield the parts of a frame: lines of text and tables."""
     yield _headline(query)
     if name is None:
         yield from _progress(query.report)
@@ -128,7 +128,7 @@ def _headline(query: QueryState) -> str:
 
 
 def _progress(report: QueryReport | None) -> Iterator[Any]:
-    """What can be seen of a pipeline without a table, such as one that writes to the console."""
+    """Yield the progress of a pipeline without a table, such as one that writes to the console."""
     if report is None or not report.recent_progress:
         yield "its driver has told of no batch yet"
         return
@@ -139,6 +139,6 @@ def _progress(report: QueryReport | None) -> Iterator[Any]:
 
 
 def _batch(query: QueryState) -> tuple[object, ...]:
-    """What tells one frame of a query from the next."""
+    """Return a key that differs between two frames of a query."""
     progress = None if query.report is None else query.report.last_progress
     return (query.state, None if progress is None else progress.get("batchId"), query.exception)

@@ -1,7 +1,7 @@
-"""What goes with what: source x runtime x run x trigger x sink x mode.
+"""Supported combinations: source x runtime x run x trigger x sink x mode.
 
-One table for `validate`, `plan`, the drivers and conf/README.md. A new source or sink has a line in SOURCES
-or SINKS; what it cannot do is a line in REFUSALS.
+`validate`, `plan`, the drivers and conf/README.md share this table. A new source or sink has a line in
+SOURCES or SINKS, and a line in REFUSALS for each unsupported combination.
 """
 
 from __future__ import annotations
@@ -18,14 +18,14 @@ OutputMode = Literal["append", "update", "complete"]
 
 @dataclass(frozen=True)
 class SourceFacts:
-    """What a kind of source is.
+    """Properties of a kind of source.
 
     Args:
-        promise: What a repeated batch reads.
-        replayable: Whether a batch can be read again; else each start begins anew, in a new generation.
-        has_past: Whether a backfill can read it.
-        has_records: Whether it gives undecoded records, which `payload` decodes.
-        as_table: Whether it can be joined as a whole.
+        promise: Data that a repeated batch reads.
+        replayable: True if a batch can be read again. Otherwise each start begins a new generation.
+        has_past: True if a backfill can read it.
+        has_records: True if it returns undecoded records, which `payload` decodes.
+        as_table: True if it can be joined as a whole.
     """
 
     promise: str
@@ -37,12 +37,12 @@ class SourceFacts:
 
 @dataclass(frozen=True)
 class SinkFacts:
-    """What a kind of sink is.
+    """Properties of a kind of sink.
 
     Args:
-        modes: What it may be given of the result, as its `mode` says it.
-        promise: How often a row arrives, whatever crashes.
-        backfilled: Whether a backfill writes it again.
+        modes: Supported values of its `mode`.
+        promise: Delivery guarantee over crashes.
+        backfilled: True if a backfill writes it again.
     """
 
     modes: tuple[str, ...]
@@ -52,12 +52,12 @@ class SinkFacts:
 
 @dataclass(frozen=True)
 class TriggerFacts:
-    """When a query makes its batches.
+    """Properties of a kind of trigger.
 
     Args:
-        written: How `run.trigger` says it.
-        run: With which `run.mode` it goes.
-        what: What it does.
+        written: Its form in `run.trigger`.
+        run: The `run.mode` that supports it.
+        what: Description of its batches.
     """
 
     written: str
@@ -71,9 +71,9 @@ SOURCES: Mapping[str, SourceFacts] = {
     "iothub": SourceFacts("the same messages, as long as the hub keeps them", has_records=True),
     "files": SourceFacts("the same files", has_records=True),
     "delta": SourceFacts("the same versions, as long as the table keeps them", as_table=True),
-    "rate": SourceFacts("the same rows, made again", has_past=False),
-    "rate_per_batch": SourceFacts("the same rows, made again", has_past=False),
-    "socket": SourceFacts("nothing: what was sent is gone", replayable=False, has_past=False),
+    "rate": SourceFacts("the same rows, generated again", has_past=False),
+    "rate_per_batch": SourceFacts("the same rows, generated again", has_past=False),
+    "socket": SourceFacts("nothing, because sent lines are lost", replayable=False, has_past=False),
 }
 
 _ANY_MODE = ("append", "update", "complete")
@@ -82,30 +82,29 @@ SINKS: Mapping[str, SinkFacts] = {
     "delta": SinkFacts(("append", "merge", "replace", "scd1", "scd2"), "exactly once", backfilled=True),
     "files": SinkFacts(
         ("append",),
-        "exactly once for readers that use Spark's log of the folder; who lists its files can see a part of "
-        "a "
-        "batch, and rows twice after a crash. Rows are never taken back",
+        "exactly once for readers that use Spark's log of the folder. Readers that list its files can see a "
+        "part of a batch, and rows twice after a crash. Rows are never removed",
     ),
     "kafka": SinkFacts(_ANY_MODE, "at least once: a batch that is repeated after a crash is sent again"),
     "foreach_batch": SinkFacts(
         _ANY_MODE,
-        "at least once: a repeated batch calls the function again, with the same token; once, if the "
-        "function "
-        "keeps the token in the transaction of its rows",
+        "at least once: a repeated batch calls the function again with the same token. Exactly once if the "
+        "function stores the token in the transaction of its rows",
     ),
     "foreach": SinkFacts(
         _ANY_MODE,
-        "at least once: a repeated batch hands its rows over again under the same number, perhaps in other "
-        "partitions; once, if the writer replaces rows by key",
+        "at least once: a repeated batch passes its rows again with the same number, possibly in other "
+        "partitions. Exactly once if the writer replaces rows by key",
     ),
     "postgres": SinkFacts(
         ("append", "update"),
-        "exactly once, by key: the rows and the number of their batch are one transaction. After a rewind or "
-        "a reset what is read again replaces its rows again; rows of keys that are not read again stay",
+        "exactly once, by key: the rows and the number of their batch are in one transaction. After a rewind "
+        "or a reset, rows that are read again replace their rows, and rows of other keys stay",
     ),
-    "console": SinkFacts(_ANY_MODE, "at least once: a batch that is repeated after a crash is shown again"),
+    "console": SinkFacts(_ANY_MODE, "at least once: a batch that is repeated after a crash is printed again"),
     "memory": SinkFacts(
-        _ANY_MODE, "once in this driver's memory, and gone with it: a restart begins with an empty table"
+        _ANY_MODE,
+        "once in this driver's memory. The table is lost with the driver, and a restart begins empty",
     ),
 }
 
@@ -114,27 +113,28 @@ TRIGGERS: Mapping[str, TriggerFacts] = {
         "`10 seconds`", "stream", "Spark's processingTime; `0 seconds` is as fast as possible"
     ),
     "available_now": TriggerFacts(
-        "`available_now`", "incremental", "all that is there, in batches of the source's limits; then it ends"
+        "`available_now`", "incremental", "all available data in batches of the source's limits; then it ends"
     ),
     "once": TriggerFacts(
         "`once`",
         "incremental",
-        "one batch without the source's limits; then it ends. Spark calls it deprecated: a large backlog is "
-        "one large batch, and after a crash the run only repeats the old one. available_now does neither",
+        "one batch without the source's limits; then it ends. It is deprecated in Spark: a large backlog is "
+        "one large batch, and after a crash the run only repeats the old batch. available_now avoids both",
     ),
     "continuous": TriggerFacts(
         "`{continuous: 1 second}`",
         "stream",
-        "no batches: each row is written as it comes, at least once, and every second the checkpoint notes "
-        "how "
-        "far the source was read. No ledger, no quarantine; a core for each partition of the source",
+        "no batches: each row is written as it arrives, at least once, and the source's offsets are "
+        "committed "
+        "to the checkpoint every second. No ledger and no quarantine. Needs one core for each partition of "
+        "the source",
     ),
     "real_time": TriggerFacts(
         "`{real_time: 5 minutes}`",
         "stream",
-        "each row is written as it comes, at least once, in batches of 5 minutes, at whose end the "
-        "checkpoint notes how far the source was read. No ledger, no quarantine; a core for each partition "
-        "of the source",
+        "each row is written as it arrives, at least once, in batches of 5 minutes, and the source's offsets "
+        "are committed to the checkpoint at the end of each batch. No ledger and no quarantine. Needs one "
+        "core for each partition of the source",
     ),
 }
 
@@ -235,7 +235,7 @@ REFUSALS = (
     *REFUSED_WITHOUT_BATCHES,
 )
 
-# Those of the runtime: the pipeline is right, and belongs to another environment.
+# Refusals that depend on the runtime. The pipeline is valid in another environment.
 ELSEWHERE = frozenset(refusal.error_id for refusal in REFUSALS if refusal.runtime)
 
 SINKS_DISAGREE = Refusal(
@@ -293,5 +293,5 @@ ALL_REFUSALS = (
 
 
 def refusal_of(cell: Cell) -> Refusal | None:
-    """Why a combination is refused; None if nothing that is known of it forbids it."""
+    """Return the refusal of a combination; None if the known values do not forbid it."""
     return next((refusal for refusal in REFUSALS if refusal.fits(cell)), None)

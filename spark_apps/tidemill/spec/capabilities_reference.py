@@ -1,4 +1,4 @@
-"""The table of what goes with what, for the conf reference."""
+"""The tables of supported combinations in the conf reference."""
 
 from __future__ import annotations
 
@@ -12,14 +12,15 @@ _RUNS = ("stream", "incremental")
 
 _HEAD = """## What goes with what
 
-Refused combinations are found by `tidemill validate`, whatever Spark would do with them. A pipeline's sinks
-share one output mode: that of its tables (`append`; `merge` is Spark's update, `replace` its complete), else
-the one that a sink's `mode` names. Tables are written first, in whatever order the sinks stand.
+`tidemill validate` refuses the combinations listed below, even if Spark would run them. All sinks of a
+pipeline share one output mode. It is the mode of the pipeline's tables (`append`; `merge` is Spark's update
+mode, `replace` its complete mode). Without tables it is the `mode` of a sink. Tables are written first, in
+any order of the sinks in the file.
 """
 
 
 def capabilities_reference() -> str:
-    """Sources, sinks, triggers, and what is refused of their combinations."""
+    """Return the tables of sources, sinks, triggers and refused combinations as Markdown."""
     parts = [_HEAD, *_sources(), *_sinks(), *_triggers(), *_refusals()]
     return "\n".join(parts) + "\n"
 

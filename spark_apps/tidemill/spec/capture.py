@@ -1,4 +1,4 @@
-"""Event Hubs Capture: where its files are, and what their paths say."""
+"""Event Hubs Capture: the location of its files, and the information in their paths."""
 
 from __future__ import annotations
 
@@ -12,7 +12,7 @@ from tidemill.spec.location import Folder
 from tidemill.spec.near_key import near_key
 from tidemill.spec.strict import Strict
 
-# What Azure proposes; the service itself appends `.avro`.
+# Azure's default. The service itself appends `.avro`.
 DEFAULT_FORMAT = "{Namespace}/{EventHub}/{PartitionId}/{Year}/{Month}/{Day}/{Hour}/{Minute}/{Second}.avro"
 _ENDING = ".avro"
 
@@ -30,15 +30,15 @@ _PLACEHOLDER = re.compile(r"\{([^{}]*)\}")
 
 
 class CaptureArchive(Strict):
-    """Where Event Hubs Capture writes the events of the hub, as Avro files."""
+    """The Avro files to which Event Hubs Capture writes the events of the hub."""
 
     path: Folder = Field(
-        description="Folder of the files, relative to the storage root, or a URI: what `format` begins below."
+        description="Folder of the files, relative to the storage root, or a URI. `format` begins below it."
     )
     format: str = Field(
         DEFAULT_FORMAT,
         max_length=300,
-        description="Path of a file, as it is set up in Azure; the ending `.avro` may be left out.",
+        description="Path of a file, as configured in Azure. The suffix `.avro` may be left out.",
     )
 
     @field_validator("format")
@@ -63,11 +63,11 @@ class CaptureArchive(Strict):
 
 @dataclass(frozen=True)
 class CapturePath:
-    """What the path of a file says.
+    """Information in the path of a file.
 
     Args:
         partition: Number of the partition.
-        moment: When its window began.
+        moment: Start of its window.
     """
 
     partition: int
@@ -79,8 +79,8 @@ class PathFormat:
 
     Args:
         archive: The declaration.
-        namespace: The hub's namespace.
-        hub: Its name.
+        namespace: Namespace of the hub.
+        hub: Name of the hub.
     """
 
     def __init__(self, archive: CaptureArchive, namespace: str, hub: str) -> None:
@@ -88,13 +88,13 @@ class PathFormat:
         self._names = {"Namespace": namespace, "EventHub": hub}
         before, _, _ = _with_names(text, self._names).partition("{")
         self.folder = before.rpartition("/")[0]
-        """Folder that all files are below, relative to the archive's; empty for that one itself."""
+        """Common folder of all files, relative to the archive's folder; empty if it is that folder."""
         self._pattern = re.compile(self._pattern_of(text))
 
     def parse(self, path: str) -> CapturePath | None:
-        """What a path below the archive's folder says; None if it is none of this hub's.
+        """Return the information in a path below the archive's folder; None if it is not this hub's.
 
-        A path of this form with an impossible time, such as a 13th month, is none either.
+        A path with an impossible time, such as a 13th month, gives None as well.
         """
         found = self._pattern.fullmatch(path)
         if found is None:

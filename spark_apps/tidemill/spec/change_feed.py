@@ -1,4 +1,4 @@
-"""How a feed of changes becomes a table: `cdc:` of a Delta sink with mode scd1 or scd2."""
+"""Rules by which a change feed becomes a table: `cdc:` of a Delta sink with mode scd1 or scd2."""
 
 from __future__ import annotations
 
@@ -13,61 +13,62 @@ from tidemill.spec.strict import Strict
 from tidemill.spec.text import Column, Expression
 from tidemill.spec.units import DurationOrOff
 
-# Modes of a table that is made of changes, and the columns that it has beside those of the changes.
+# Modes of a table made from changes, and the columns that it has in addition to those of the changes.
 ScdMode = Literal["scd1", "scd2"]
 OWN_COLUMNS: dict[str, tuple[str, ...]] = {
     "scd1": ("_sequence", "_deleted_at"),
     "scd2": ("valid_from", "valid_to", "is_current", "_deleted_at"),
 }
-# One more, if `unchanged` is declared: of each such column the sequence of the change that set its value.
+# Additional column if `unchanged` is declared. It has the sequence of the change that set each such column.
 SET_AT = "_set_at"
 
-# A text, or a name that no parenthesis makes a function.
+# A string literal, or a name that is not followed by a parenthesis.
 _TEXT = re.compile(r"'(?:[^'\\]|\\.|'')*'|\"(?:[^\"\\]|\\.)*\"")
 _NAME = re.compile(r"`((?:[^`]|``)+)`|([^\W\d][\w.]*)(?!\w|\s*\()")
 
 
 class ChangeFeed(Strict):
-    """Rows are changes of the keys' rows, in any order, each perhaps several times.
+    """A feed whose rows are changes of rows by key, in any order and possibly with duplicates.
 
-    Of a change feed of Delta's (`read_changes`) the images before an update are left out, and of changes
-    with the same `_commit_version` a delete loses: a commit that deletes and inserts a row replaces it.
+    From Delta's change data feed (`read_changes`), rows with the values before an update are left out. Among
+    changes with the same `_commit_version`, a delete loses, because a commit that deletes and inserts a row
+    replaces it.
     """
 
     sequence_by: Column = Field(
-        description="Column that orders the changes of one key: a number, a time, a text or a struct of "
-        "these, never null. Changes may come in any order and twice. Of several with the same value a "
-        "delete wins, then the one whose columns are greater as JSON, whichever comes first. A Kafka offset "
-        "orders only what is in one partition."
+        description="Column that orders the changes of one key: a number, a time, text or a struct of these, "
+        "never null. Changes may arrive in any order and twice. Among changes with the same value, a delete "
+        "wins, and otherwise the change whose columns are greater as JSON, in any order of arrival. A Kafka "
+        "offset orders only the records of one partition."
     )
     apply_as_deletes: Expression | None = Field(
         None,
-        description="SQL condition on a change's columns; where it holds, the change deletes its key's row. "
+        description="SQL condition on a change's columns. A change that fulfils it deletes its key's row. "
         "Null counts as false.",
     )
     truncate: Expression | None = Field(
         None,
-        description="SQL condition on a change's columns, such as `op = 't'` of Debezium; where it holds, "
-        "the change has no key and empties the table: every change with its sequence or a lower one is over, "
-        "also one that comes later. scd1 deletes their rows, scd2 ends their intervals. The table keeps "
-        "the change as a row without a key and with `_deleted_at`. Null counts as false.",
+        description="SQL condition on a change's columns, such as `op = 't'` for Debezium. A change that "
+        "fulfils it has no key and empties the table. It overrides all changes with the same or a lower "
+        "sequence, including those that arrive later: scd1 deletes their rows, and scd2 ends their "
+        "intervals. The table keeps the change as a row without a key and with `_deleted_at`. Null counts "
+        "as false.",
     )
     unchanged: Expression | dict[Column, Expression] | None = Field(
         None,
-        description="Columns whose value a change leaves out, each with an SQL condition on the change's "
-        "columns, such as `{body: body = '__debezium_unavailable_value'}` of Debezium. Of one column the "
-        "condition alone is enough. Where it holds, the column keeps the value that it had before the "
-        "change, by the order of the sequence, whichever change comes first; without one it is null. Null "
-        "counts as false. The table gets the column `_set_at`, with the sequence of the change that set each "
-        "value.",
+        description="Columns whose value a change may leave out, each with an SQL condition on the change's "
+        "columns, such as `{body: body = '__debezium_unavailable_value'}` for Debezium. For a single column, "
+        "the condition is enough. If the condition holds, the column keeps the value of the previous change "
+        "in the sequence, in any order of arrival, or is null if there is none. Null counts as false. The "
+        "table gets the column `_set_at`, with the sequence of the change that set each value.",
     )
     except_columns: list[Column] = Field(
         [], description="Columns of the changes that the table does not keep, such as the operation."
     )
     forget_deletes_after: DurationOrOff = Field(
         "off",
-        description="For scd1: how long a deleted key is remembered. An older change of it that comes later "
-        "than this brings its row back. By default never.",
+        description="For scd1: how long a deleted key is remembered. An older change of the key that arrives "
+        "after this time restores its row. By default, deleted keys are remembered forever.",
     )
 
     def unchanged_by(self, columns: Iterable[str]) -> Mapping[str, str]:

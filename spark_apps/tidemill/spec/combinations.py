@@ -1,4 +1,4 @@
-"""Whether the parts of one pipeline go with each other, by the table of `capabilities.py`."""
+"""Checks of the combination of a pipeline's parts against the table in `capabilities.py`."""
 
 from __future__ import annotations
 
@@ -24,7 +24,7 @@ if TYPE_CHECKING:
 
 
 def check_combinations(spec: PipelineSpec) -> None:
-    """Check what a pipeline file tells, wherever it may run.
+    """Check a pipeline file independently of its environment.
 
     Raises:
         RefusedError: TIDE-MODE-…
@@ -35,11 +35,11 @@ def check_combinations(spec: PipelineSpec) -> None:
 
 
 def check_here(pipeline: Pipeline, mode: str | None = None) -> None:
-    """Check the same for one environment.
+    """Check a pipeline in its environment.
 
     Args:
-        pipeline: In its environment.
-        mode: How it is to run; as declared by default.
+        pipeline: The pipeline.
+        mode: Mode of the run; the declared mode by default.
 
     Raises:
         SpecError: TIDE-MODE-…
@@ -52,12 +52,12 @@ def check_here(pipeline: Pipeline, mode: str | None = None) -> None:
 
 
 def check_sinks(sinks: Sequence[Sink]) -> None:
-    """Check that sinks go with each other.
+    """Check that the sinks of a pipeline are compatible.
 
     Raises:
         RefusedError: TIDE-MODE-020, -021.
     """
-    # Folders are compared as paths, with all below them (TIDE-SPEC-048).
+    # Folders are compared elsewhere as paths, with their subfolders (TIDE-SPEC-048).
     places = [sink.place for sink in sinks if sink.files is None]
     repeated = sorted({place for place in places if places.count(place) > 1})
     if repeated:
@@ -69,7 +69,7 @@ def check_sinks(sinks: Sequence[Sink]) -> None:
 
 
 def check_new_columns(spec: PipelineSpec) -> None:
-    """Check that the columns which a source adds find a place, where no transform chooses columns.
+    """Check that the sinks accept columns that a source adds, if no transform selects columns.
 
     Raises:
         RefusedError: TIDE-MODE-024, -025.
@@ -86,7 +86,7 @@ def check_new_columns(spec: PipelineSpec) -> None:
 
 
 def check_without_batches(spec: PipelineSpec) -> None:
-    """Check that nothing needs batches, where the trigger makes none.
+    """Check that nothing needs batches if the trigger has none.
 
     Raises:
         RefusedError: TIDE-MODE-026, -027.
@@ -101,7 +101,7 @@ def check_without_batches(spec: PipelineSpec) -> None:
 
 
 def modes_needed(sinks: Sequence[Sink]) -> dict[OutputMode, str]:
-    """Each output mode that a sink needs, with the first one that does."""
+    """Return each output mode that a sink needs, with the first sink that needs it."""
     found: dict[OutputMode, str] = {}
     for sink in sinks:
         if sink.output_mode is not None:
@@ -111,7 +111,7 @@ def modes_needed(sinks: Sequence[Sink]) -> dict[OutputMode, str]:
 
 
 def _cells(spec: PipelineSpec, runtime: str, mode: str) -> Iterator[tuple[int, Cell]]:
-    """What is combined, for each stream and each sink, with the sink's place."""
+    """Yield the combination for each stream and each sink, with the sink's index."""
     streams = [stream.source.kind for stream in spec.streams.values()]
     trigger = spec.run.trigger_of(mode)
     for source, (place, sink) in product(streams, enumerate(spec.sinks)):

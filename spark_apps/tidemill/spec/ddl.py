@@ -1,7 +1,7 @@
 """Columns and types as Spark DDL, e.g. `device string, position struct<x: double, y: double>`.
 
-Read by Spark's own grammar (`colTypeList` and `dataType` of its SqlBaseParser.g4), so that a wrong type is
-found without a JVM. A test compares both parsers. Of Spark's types, those that no decoder fills are refused.
+The parser follows Spark's grammar (`colTypeList` and `dataType` in SqlBaseParser.g4), so that a wrong type is
+found without a JVM. A test compares both parsers. Spark types that no decoder supports are refused.
 """
 
 from __future__ import annotations
@@ -14,13 +14,13 @@ from tidemill.spec.near_key import near_key
 
 # Digits of a decimal, as in Spark, Arrow and Delta.
 MAX_DIGITS = 38
-# Types within types that are read. Above what tables can hold (nesting.py), and far below Python's recursion
-# limit of 1,000 calls.
+# Maximum nesting of types that the parser accepts. Above the limit of tables (nesting.py), and far below
+# Python's recursion limit of 1,000 calls.
 MAX_DEPTH = 100
-# Characters of a wrong text that an error shows.
+# Maximum characters of invalid text in an error.
 SHOWN_CHARACTERS = 60
 
-# Spark's words for each type, with the name that is used here.
+# Spark's names of each type, with the name that is used here.
 _NAMES = {
     **{name: name for name in ("string", "boolean", "float", "double", "date", "timestamp", "binary")},
     **{name: name for name in ("tinyint", "smallint", "int", "bigint", "decimal", "char", "varchar")},
@@ -36,7 +36,7 @@ _NAMES = {
     "timestamp_ltz": "timestamp",
 }
 _NOT_DECODED = frozenset(("void", "interval", "variant", "time", "geography", "geometry"))
-# Words of other systems for Spark's types, where the nearest name would be another type.
+# Other systems' names for Spark's types, if the most similar name would be a wrong type.
 _MEANT = {
     **dict.fromkeys(("text", "str", "uuid", "json", "nvarchar"), "string"),
     **dict.fromkeys(("bytes", "bytea", "blob", "varbinary"), "binary"),
@@ -68,10 +68,10 @@ class DdlType:
     """A type.
 
     Args:
-        name: Spark's name in lower case; of several names always the same one.
-        numbers: Digits and scale of a decimal, the length of a char or varchar.
-        fields: Of a struct.
-        parts: Type of an array's elements; types of a map's keys and values.
+        name: Spark's name in lower case; one name for all synonyms.
+        numbers: Precision and scale of a decimal, or the length of a char or varchar.
+        fields: Fields of a struct.
+        parts: Type of an array's elements, or types of a map's keys and values.
     """
 
     name: str
@@ -93,7 +93,7 @@ def parse_columns(ddl: str) -> tuple[DdlColumn, ...]:
     """Read `name type [NOT NULL] [COMMENT 'text'], …`.
 
     Raises:
-        ValueError: Names the column and what is wrong with it.
+        ValueError: Names the column and the problem.
     """
     parser = _Parser(ddl)
     columns = parser.columns(end="")
@@ -102,10 +102,10 @@ def parse_columns(ddl: str) -> tuple[DdlColumn, ...]:
 
 
 def check_columns_or_type(ddl: str) -> str:
-    """Return `ddl` if it is one type, or a list of columns.
+    """Return `ddl` if it is one type or a list of columns.
 
     Raises:
-        ValueError: Says what is wrong.
+        ValueError: Describes the problem.
     """
     parser = _Parser(ddl)
     if parser.begins_with_column():
@@ -120,14 +120,14 @@ def check_columns(ddl: str) -> str:
     """Return `ddl` if it is a list of columns.
 
     Raises:
-        ValueError: Says what is wrong.
+        ValueError: Describes the problem.
     """
     parse_columns(ddl)
     return ddl
 
 
 def levels_of(kind: str) -> int:
-    """Return how many levels of structs, arrays and maps a type has; of DDL, or of Arrow as text."""
+    """Return the nesting depth of structs, arrays and maps in a type, given as DDL or as Arrow's text."""
     deepest = depth = 0
     for character in re.sub(r"`[^`]*`", "", kind):
         depth += (character == "<") - (character == ">")
@@ -161,7 +161,7 @@ def _tokens(ddl: str) -> Iterator[_Token]:
 
 
 class _Parser:
-    """Through the tokens of one text, from left to right."""
+    """A recursive-descent parser over the tokens of one DDL text."""
 
     def __init__(self, ddl: str) -> None:
         self._tokens = [*_tokens(ddl), _END]
@@ -175,7 +175,7 @@ class _Parser:
         )
 
     def columns(self, end: str) -> tuple[DdlColumn, ...]:
-        """Columns up to a closing sign, which is not taken."""
+        """Return the columns up to a closing sign, which is not consumed."""
         found: dict[str, DdlColumn] = {}
         while True:
             column = self._column(end)
@@ -250,7 +250,7 @@ class _Parser:
         found = []
         while True:
             token = self._next()
-            # Java's int, which Spark reads the number as.
+            # Spark reads the number as a Java int.
             if not re.fullmatch(r"[0-9]{1,10}", token.text) or int(token.text) >= 2**31:
                 raise ValueError(f"{of}: expected a whole number in brackets; found {token.shown}")
             found.append(int(token.text))
@@ -268,7 +268,7 @@ class _Parser:
         return token
 
     def _take(self, *texts: str) -> bool:
-        """Take these tokens if they come next, all of them or none."""
+        """Consume these tokens if all of them come next, and return True; otherwise consume none."""
         following = self._tokens[self._place : self._place + len(texts)]
         if [token.text.lower() for token in following if token.kind in ("word", "sign")] != list(texts):
             return False

@@ -21,23 +21,23 @@ from tidemill.spec.text import Expression, Line, SecretName, Servers, SizeName
 from tidemill.spec.units import Count, Duration, Patience, Size
 from tidemill.spec.upgrades import UpgradePolicy
 
-# Kubernetes' quantity of processor time, as people write it: `500m` or `0.5` is half a core.
+# Kubernetes CPU quantity: `500m` or `0.5` is half a core.
 CpuQuantity = Annotated[str, Field(pattern=r"^(?:[1-9][0-9]{0,5}m|[0-9]{1,3}(?:\.[0-9]{1,3})?)$")]
 
-# What a driver needs after its last batch: stopping Spark's queries may take 15 s (engine/session_conf.py),
-# then it writes its receipt. The rest of the grace period is the batch's.
+# Time that a driver needs after its last batch. Stopping Spark's queries may take 15 s
+# (engine/session_conf.py); then the driver writes its receipt. The batch has the rest of the grace period.
 WAY_OUT = timedelta(seconds=30)
 SHORTEST_GRACE, LONGEST_GRACE = timedelta(minutes=1), timedelta(hours=1)
 
 
 class KafkaSecurity(Strict):
-    """How clients prove who they are to the brokers. Values of secrets are never written here."""
+    """Authentication of clients at the brokers. It names secrets and never contains their values."""
 
     protocol: Literal["PLAINTEXT", "SSL", "SASL_PLAINTEXT", "SASL_SSL"] = Field(
         "PLAINTEXT", description="Kafka's security protocol."
     )
     mechanism: Literal["PLAIN", "SCRAM-SHA-256", "SCRAM-SHA-512"] | None = Field(
-        None, description="SASL mechanism; required with SASL protocols."
+        None, description="SASL mechanism. Required for SASL protocols without `event_hubs`."
     )
     username: Line | None = Field(None, description="SASL user name; not a secret.")
     password: SecretName | None = Field(None, description="Name of the secret that holds the SASL password.")
@@ -46,7 +46,7 @@ class KafkaSecurity(Strict):
         description="Login to an Event Hubs namespace, instead of mechanism, username and password.",
     )
     ca_file: Expression | None = Field(
-        None, description="PEM file with the certificate authority, if not one that Java trusts."
+        None, description="PEM file with the certificate authority, if Java does not trust it by default."
     )
 
     @model_validator(mode="after")
@@ -67,33 +67,33 @@ class KafkaSecurity(Strict):
 
 
 class KafkaConnection(Strict):
-    """The brokers of this environment."""
+    """The Kafka brokers of this environment."""
 
     bootstrap_servers: Servers = Field(description="host:port[,host:port…]")
-    security: KafkaSecurity = Field(KafkaSecurity(), description="How clients prove who they are.")
+    security: KafkaSecurity = Field(KafkaSecurity(), description="Authentication of clients.")
 
 
 class Resources(Strict):
     """Cores and memory of one process."""
 
-    cores: Count = Field(1, le=256, description="Tasks that run at the same time.")
-    # Spark asks for 450 MB at least (1.5 times its reserved 300 MB) and does not start below.
-    memory: Size = Field(2**30, ge=450 * 2**20, validate_default=True, description="Heap of the JVM.")
+    cores: Count = Field(1, le=256, description="Number of tasks that run at the same time.")
+    # Spark does not start with less than 450 MB (1.5 times its reserved 300 MB).
+    memory: Size = Field(2**30, ge=450 * 2**20, validate_default=True, description="Heap size of the JVM.")
     memory_overhead: Size | None = Field(
         None,
-        description="On Kubernetes, memory of the pod beside the heap: Python workers, RocksDB, the JVM "
-        "itself. Else 40% of `memory`, 512 MB at least.",
+        description="On Kubernetes, the pod's memory outside the heap, for Python workers, RocksDB and the "
+        "JVM itself. Default: 40% of `memory`, at least 512 MB.",
     )
     cpu_request: CpuQuantity | None = Field(
-        None, description="On Kubernetes, what is reserved on the node, such as `500m`; else `cores`."
+        None, description="On Kubernetes, the CPU request, such as `500m`. Default: `cores`."
     )
 
 
 class Executors(Resources):
-    """Executor pods of one driver; their number follows the work."""
+    """Executor pods of one driver. Dynamic allocation sets their number."""
 
-    min: Count = Field(1, le=1000, description="Executors that are always there.")
-    max: Count = Field(1, le=1000, description="Executors at most.")
+    min: Count = Field(1, le=1000, description="Minimum number of executors.")
+    max: Count = Field(1, le=1000, description="Maximum number of executors.")
 
     @model_validator(mode="after")
     def _min_is_not_above_max(self) -> Self:
@@ -103,95 +103,97 @@ class Executors(Resources):
 
 
 class DriverSize(Strict):
-    """What one driver may use."""
+    """Resources of one driver."""
 
     driver: Resources = Field(Resources(), description="The driver process.")
     executors: Executors | None = Field(
-        None, description="On Kubernetes, its executors; without them the driver works alone in its pod."
+        None, description="On Kubernetes, the driver's executors. Without them, the driver runs all tasks."
     )
 
 
 class Secrets(Strict):
-    """Where drivers find the values of secrets; the command line and Airflow, too, that of `storage`."""
+    """Location of secret values for drivers, and of the `storage` secret for the command line and Airflow."""
 
     folder: Expression | None = Field(
         None,
-        description="Folder with one file per secret, on Kubernetes /run/secrets/tidemill if nothing else is "
-        "said; else the variable TIDEMILL_SECRET_<NAME>.",
+        description="Folder with one file per secret. The default on Kubernetes is /run/secrets/tidemill. "
+        "A secret without a file is read from the environment variable TIDEMILL_SECRET_<NAME>.",
     )
 
 
 class EnvironmentSpec(Strict):
-    """Where and with what pipelines run."""
+    """The environment in which pipelines run."""
 
     runtime: Literal["local", "kubernetes"] = Field(
-        "local", description="Where drivers run: processes on this machine, or pods."
+        "local", description="local: drivers are processes on this machine. kubernetes: drivers are pods."
     )
     on_change: Literal["leave", "restart"] = Field(
         "leave",
-        description="A running stream whose definition, or image, changed is left as it is, or gated, "
-        "drained and started anew.",
+        description="Handling of a running stream whose definition or image has changed. leave: it runs on "
+        "unchanged. restart: it is checked by the gate, drained and started again.",
     )
     upgrade: UpgradePolicy = Field(
-        UpgradePolicy(), description="How many running streams `on_change: restart` replaces at once."
+        UpgradePolicy(), description="Limits of how many streams `on_change: restart` replaces at once."
     )
     grace_period: Duration = Field(
         timedelta(seconds=120),
         validate_default=True,
-        description="From the request to stop until a driver that has not ended is killed; 1 minute to 1 "
-        "hour. The running batch may take all but the last 30 seconds of it; then it is cut off, and the "
-        "next start repeats it.",
+        description="Time between the stop request and the kill of a driver that has not ended; 1 minute to "
+        "1 "
+        "hour. The running batch has all of this time except the last 30 seconds. After that it is "
+        "interrupted, and the next start repeats it.",
     )
     progress_within: Patience = Field(
         timedelta(minutes=10),
         validate_default=True,
-        description="A stream that should run must commit a batch, or find its source empty, at least this "
-        "often; else `tidemill_streams` is red. At least 1 minute, and above the time of a start.",
+        description="Maximum time that a stream may go without committing a batch or finding its source "
+        "empty. After that, the DAG `tidemill_streams` fails. At least 1 minute, and longer than a start.",
     )
-    restarts: RestartPolicy = Field(
-        RestartPolicy(), description="The bounds within which drivers that ended badly are started again."
+    restarts: RestartPolicy = Field(RestartPolicy(), description="Limits for restarting drivers that failed.")
+    kubernetes: KubernetesSettings | None = Field(None, description="Settings for `runtime: kubernetes`.")
+    root: Root = Field(
+        description="Storage root: an absolute folder, a folder relative to the project, or a URI."
     )
-    kubernetes: KubernetesSettings | None = Field(None, description="For `runtime: kubernetes`.")
-    root: Root = Field(description="Storage root: a folder, relative to the project or absolute, or a URI.")
     kafka: KafkaConnection | None = Field(None, description="The Kafka brokers.")
     schema_registry: Registry | None = Field(
-        None, description="The schema registry of the brokers' topics, with Confluent's REST API."
+        None, description="Schema registry of the brokers' topics, with Confluent's REST API."
     )
     model_registry: Registry | None = Field(
-        None, description="MLflow's tracking server, which knows registered models by name."
+        None, description="MLflow tracking server with the registered models."
     )
     storage: StorageAccess | None = Field(
         None,
-        description="Access to a root on an object store; else the machine's own role or identity.",
+        description="Credentials for a root on an object store. Default: the machine's role or identity.",
     )
     catalog: CatalogName | None = Field(
         None,
-        description="Name of the catalog that the tables belong to, e.g. lake: `silver/orders` is then "
-        "shown, queried and named in lineage as `lake.silver.orders`. A name only: tables stay where they "
-        "are, and no metastore is asked or told.",
+        description="Name of the tables' catalog. With `lake`, the table `silver/orders` is shown, queried "
+        "and named in lineage events as `lake.silver.orders`. This is only a name: tables are not moved, and "
+        "no metastore is involved.",
     )
     lineage: Lineage | None = Field(
-        None, description="Where OpenLineage events of runs are sent; without, none are."
+        None, description="Receiver of OpenLineage events of runs. Without this key, no events are sent."
     )
-    protected: bool = Field(False, description="Destructive verbs and backfills need approval.")
-    hygiene: Hygiene = Field(Hygiene(), description="What the daily DAGs do by themselves.")
+    protected: bool = Field(False, description="If true, destructive commands and backfills need approval.")
+    hygiene: Hygiene = Field(Hygiene(), description="Policy of the daily DAGs.")
     notify: Channels = Field(
         [],
-        description="Whom Airflow tells, once, that a stream needs a person or is well again, and that a run "
-        "is late. One that cannot be reached keeps nobody else from being told, and is told later.",
+        description="Channels that Airflow notifies, once each, when a stream needs an operator, when it has "
+        "recovered, and when a run is late. If a channel cannot be reached, the others are still notified, "
+        "and it is notified later.",
     )
     spark_ui: bool = Field(
         False,
-        description="Whether drivers serve Spark's own UI: on the loopback interface of their machine or pod "
-        "only, without kill. `tidemill queries show` says how it is reached. `run.spark_ui` of a pipeline "
-        "may say otherwise.",
+        description="If true, drivers serve Spark's UI, without kill links, on the loopback interface of "
+        "their machine or pod only. `tidemill queries show` prints how to reach it. `run.spark_ui` of a "
+        "pipeline overrides this key.",
     )
-    secrets: Secrets = Field(Secrets(), description="Where drivers find the values of secrets.")
+    secrets: Secrets = Field(Secrets(), description="Location of secret values.")
     sizes: dict[SizeName, DriverSize] = Field({"small": DriverSize()}, description="Driver sizes by name.")
 
     @property
     def drain_time(self) -> timedelta:
-        """How long a driver that is asked to stop lets its batch run."""
+        """Return the maximum time that a stopping driver lets its batch run."""
         return self.grace_period - WAY_OUT
 
     @field_validator("grace_period")

@@ -1,4 +1,4 @@
-"""When things happened: `event_time: {column: …, watermark: …, late: drop | table}`."""
+"""The event time of records: `event_time: {column: …, watermark: …, late: drop | table}`."""
 
 from __future__ import annotations
 
@@ -13,27 +13,27 @@ from tidemill.spec.units import Duration, DurationOrOff
 
 
 class EventTime(Strict):
-    """The column that says when something happened, and how late it may arrive."""
+    """The event-time column, and how late events may arrive."""
 
     column: Column = Field(description="Timestamp column, after decoding.")
-    watermark: Duration = Field(description="How far behind the latest event an event may still arrive.")
+    watermark: Duration = Field(description="Maximum delay of an event behind the latest event.")
     max_ahead: DurationOrOff = Field(
         timedelta(hours=1),
-        description="How far an event may be ahead of its arrival (the broker's timestamp, the file's time, "
-        "never later than the clock); one that is further goes to the quarantine, because it would make "
-        "all others late. `off` accepts every event.",
+        description="Maximum time by which an event may be ahead of its arrival (the broker's timestamp or "
+        "the file's time, never later than the clock). Events further ahead go to the quarantine, because "
+        "they would make all others late. `off` accepts every event.",
         validate_default=True,
     )
     late: Literal["drop", "table"] = Field(
         "drop",
-        description="What becomes of rows that come behind the watermark. drop: stateful steps leave them "
-        "out, and they are counted. table: each is set aside once, before the transform, into the table "
+        description="Handling of rows that are later than the watermark. drop: stateful operators drop and "
+        "count them. table: each of these rows is written once, before the transform, to the table "
         "late/<pipeline>.",
     )
     window: Duration | None = Field(
         None,
-        description="Length of the result's windows. It is found in the transform; what is written here must "
-        "agree.",
+        description="Length of the result's windows. It is detected in the transform, and a value here must "
+        "agree with it.",
     )
 
     @field_validator("window")

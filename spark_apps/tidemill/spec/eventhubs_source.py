@@ -1,4 +1,4 @@
-"""One event hub as a source."""
+"""An event hub as a source."""
 
 from __future__ import annotations
 
@@ -22,57 +22,59 @@ SHORTEST_KEPT = timedelta(hours=1)
 
 
 class EventHubsSource(Strict):
-    """One event hub, read through its Kafka endpoint (Standard tier and up).
+    """An event hub, read through its Kafka endpoint (Standard tier and up).
 
-    It needs no consumer group. Spark deals out partitions itself and keeps offsets in the checkpoint: it
-    joins no group and commits to none, and `tidemill-<pipeline>` in its requests is only a name. The hub's
-    own groups, such as `$Default`, are for readers over AMQP; none has to be made, and none is disturbed. So
-    several pipelines may read one hub: each reads all of it, and all of them share the throughput units.
+    It needs no consumer group. Spark assigns partitions itself and keeps offsets in the checkpoint. It
+    neither joins a group nor commits to one; `tidemill-<pipeline>` in its requests is only a name. The hub's
+    consumer groups, such as `$Default`, are for AMQP readers and are not affected. Several pipelines may read
+    one hub. Each reads all events, and all share the throughput units.
     """
 
     namespace: str = Field(
         description="Namespace without its domain, e.g. `plant-north`.", pattern=NAMESPACE_PATTERN
     )
     hub: str = Field(description="Name of the event hub.", pattern=HUB_PATTERN)
-    auth: HubLogin = Field(description="The login; exactly one of four.")
+    auth: HubLogin = Field(description="The login, which is exactly one of four.")
     endpoint: Servers | None = Field(
-        None, description="host:port of the Kafka endpoint, if not <namespace>.servicebus.windows.net:9093."
+        None,
+        description="host:port of the Kafka endpoint. Default: <namespace>.servicebus.windows.net:9093.",
     )
     amqp_endpoint: Servers | None = Field(
         None,
-        description="host:port at which facts of the hub are asked for (status, plan, doctor with --broker), "
-        "if not port 5671 of the namespace.",
+        description="host:port for queries about the hub (status, plan and doctor with --broker). Default: "
+        "port 5671 of the namespace.",
     )
     ca_file: Expression | None = Field(
-        None, description="PEM file with the certificate authority, if not one that Java trusts."
+        None, description="PEM file with the certificate authority, if Java does not trust it by default."
     )
     starting_offsets: CheckedStartingOffsets = Field("earliest", description="As for kafka.")
-    max_offsets_per_batch: Count | None = Field(None, description="Most events in one batch.")
+    max_offsets_per_batch: Count | None = Field(None, description="Maximum number of events in one batch.")
     headers: bool = Field(
         False,
-        description="Keep application properties as the column kafka_headers. A value has the bytes that a "
-        "Kafka producer sent, or AMQP's encoding of what another producer sent. Null has no bytes. Events "
-        "of `capture` have the same headers, but every whole number is a long, as Capture keeps it.",
+        description="Keep application properties in the column kafka_headers. A value has the bytes that a "
+        "Kafka producer sent, or AMQP's encoding of the value that another producer sent. Null has no bytes. "
+        "Events from `capture` have the same headers, except that every integer is a long, as in Capture.",
     )
     isolation: Isolation = "read_committed"
     capture: CaptureArchive | None = Field(
         None,
-        description="The hub's archive, if Event Hubs Capture is on: a backfill reads it where the hub no "
-        "longer has the events.",
+        description="The hub's archive, if Event Hubs Capture is on. Backfills read events from it that the "
+        "hub no longer has.",
     )
-    options: KafkaSourceOptions = Field({}, description="Spark's and the Kafka client's own options.")
+    options: KafkaSourceOptions = Field({}, description="Options of Spark and of the Kafka client.")
 
     tier: Literal["basic", "standard", "premium", "dedicated"] | None = Field(
-        None, description="Tier of the namespace: it says how long events can be kept (7 days, or 90)."
+        None, description="Tier of the namespace. It limits the retention to 7 or 90 days."
     )
     retention: Duration | None = Field(
         None,
-        description="How long the hub keeps events, from 1 hour to the most that its tier allows, which is "
-        "the default. More than 7 days need `tier`.",
+        description="Retention of the hub, from 1 hour to the maximum of its tier, which is the default. "
+        "More "
+        "than 7 days need `tier`.",
     )
     throughput_units: Count | None = Field(
         None,
-        description="Throughput units of the namespace; advice on partitions and batches counts on them.",
+        description="Throughput units of the namespace, used for advice on partitions and batches.",
     )
 
     @model_validator(mode="after")
@@ -104,19 +106,19 @@ class EventHubsSource(Strict):
 
     @property
     def kept(self) -> timedelta | None:
-        """The longest time that the hub keeps events; None if neither `retention` nor `tier` is declared."""
+        """Return how long the hub keeps events; None if neither `retention` nor `tier` is declared."""
         if self.retention is not None:
             return self.retention
         return None if self.tier is None else self.longest_kept
 
     @property
     def longest_kept(self) -> timedelta:
-        """Longest retention that the service allows; without a tier, that of Standard."""
+        """Return the maximum retention that the service allows; without a tier, that of Standard."""
         return LONGEST_KEPT[self.tier or "standard"]
 
     @property
     def shortest_kept(self) -> timedelta:
-        """Shortest retention that the service allows."""
+        """Return the minimum retention that the service allows."""
         return SHORTEST_KEPT
 
     @property
@@ -128,10 +130,10 @@ class EventHubsSource(Strict):
 
     @property
     def server(self) -> str:
-        """host:port of the Kafka endpoint."""
+        """Return host:port of the Kafka endpoint."""
         return self.endpoint or f"{self.namespace}.{DOMAIN}:9093"
 
     @property
     def host(self) -> str:
-        """The namespace's own host, in its cloud."""
+        """Return the namespace's host in its cloud."""
         return namespace_host(self.server, self.namespace)

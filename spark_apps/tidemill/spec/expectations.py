@@ -1,4 +1,4 @@
-"""What each row of a table is expected to fulfil, and what becomes of one that does not."""
+"""Expectations of a table: conditions on each row, and the handling of rows that violate them."""
 
 from __future__ import annotations
 
@@ -12,13 +12,13 @@ from tidemill.spec.text import Expression
 
 OnViolation = Literal["warn", "drop", "quarantine", "fail"]
 
-# A word: it stands in reasons of the quarantine, in the ledger and in log lines.
+# A single word, because it is part of quarantine reasons, ledger entries and log lines.
 ExpectationName = Annotated[str, Field(pattern=r"^[a-z][a-z0-9_]{0,63}$")]
 
-# Each is computed for each row; more want a rule of their own in the transform.
+# Each expectation is computed for each row. More belong into a rule in the transform.
 MAX_EXPECTATIONS = 50
 
-# What a text can be told by before Spark analyses it: quoted names and texts are none of it.
+# Patterns that are certain before Spark analyses a condition. Quoted names and strings are removed first.
 _QUOTED = re.compile(r"'(?:[^'\\]|\\.|'')*'|\"(?:[^\"\\]|\\.)*\"|`[^`]*`")
 _CLOCKS = r"current_(?:timestamp|date|time)|curdate|localtimestamp|now"
 _RANDOM = r"rand|randn|random|randstr|uniform|uuid|shuffle|monotonically_increasing_id|spark_partition_id"
@@ -36,17 +36,17 @@ _REASONS = (
 
 
 class Expectation(Strict):
-    """A condition on each row of a table. A row for which it is false or null violates it."""
+    """A condition on each row of a table. A row violates it if the condition is false or null."""
 
     expect: Expression = Field(
-        description="SQL condition on the columns that are written. Of one row alone, and of nothing else: "
-        "no aggregate, no subquery, no current time, no random number."
+        description="SQL condition on the columns that are written. It depends on one row only, so it has no "
+        "aggregate, no subquery, no current time and no random number."
     )
     on_violation: OnViolation = Field(
         "warn",
-        description="warn: the row is written, and counted. drop: it is left out, and counted. quarantine: "
-        "it goes to the pipeline's quarantine, as JSON and with the expectation as reason. fail: the driver "
-        "ends with TIDE-EXP-001, and nothing of the batch is written.",
+        description="warn: the row is written and counted. drop: the row is left out and counted. "
+        "quarantine: the row goes to the pipeline's quarantine as JSON, with the expectation as the reason. "
+        "fail: the driver ends with TIDE-EXP-001, and nothing of the batch is written.",
     )
 
     @field_validator("expect")
@@ -59,7 +59,10 @@ class Expectation(Strict):
 
 
 def why_not_of_one_row(condition: str) -> str:
-    """Why a condition is certainly not one of a row alone; empty if it may be one, as Spark will tell."""
+    """Return why a condition certainly depends on more than one row.
+
+    An empty result means that it may depend on one row only. Spark's analysis decides then.
+    """
     plain = _QUOTED.sub("''", condition)
     for pattern, reason in _REASONS:
         if found := re.search(pattern, plain, re.IGNORECASE):

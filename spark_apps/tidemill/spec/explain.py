@@ -1,4 +1,4 @@
-"""Pydantic's findings in a conf file, told as problem, key, near key and fix. Values are never shown."""
+"""Errors of conf files, made from pydantic's errors: problem, key, similar key and fix, without values."""
 
 from __future__ import annotations
 
@@ -17,10 +17,10 @@ from tidemill.spec.spark_words import instead_of, snake_case
 if TYPE_CHECKING:
     from tidemill.spec.yaml_file import YamlFile
 
-# Characters of a key that are shown: longer ones are a mistake that must not flood a terminal.
+# Maximum characters of a key to show. Longer keys are mistakes that must not flood a terminal.
 SHOWN_KEY_CHARACTERS = 60
 
-# What a writer of YAML calls the things that pydantic names in Python's words.
+# Messages in YAML terms for errors that pydantic describes in Python terms.
 _WORDS = {
     "missing": "missing",
     "model_type": "expected keys and values below this key",
@@ -31,8 +31,8 @@ _WORDS = {
 
 
 def explain(file: YamlFile, model: type[BaseModel], error: ValidationError) -> SpecError:
-    """The error of a file that does not fit `model`: every problem, and the fix of the first."""
-    # An unknown key comes first: it is why another one is missing.
+    """Return the error of a file that does not fit `model`: all problems, and the fix of the first."""
+    # Unknown keys come first, because they often explain missing ones.
     details = sorted(
         error.errors(include_input=False, include_url=False),
         key=lambda detail: detail["type"] != "extra_forbidden",
@@ -85,7 +85,7 @@ def _shown(key: int | str) -> str:
 
 
 def _near(detail: ErrorDetails, model: type[BaseModel]) -> tuple[str | None, str | None]:
-    """The key that an unknown one is meant to be; or what to write instead of a word of Spark."""
+    """Return the key that an unknown key probably means, or the replacement of a Spark name."""
     if detail["type"] != "extra_forbidden":
         return None, None
     *parents, last = detail["loc"]
@@ -97,7 +97,7 @@ def _near(detail: ErrorDetails, model: type[BaseModel]) -> tuple[str | None, str
 
 
 def _keys_at(model: type[BaseModel], parents: Iterable[int | str]) -> list[str]:
-    """The keys that are allowed at a place, found by walking the model's JSON Schema."""
+    """Return the valid keys at a place, from the model's JSON Schema."""
     schema = _json_schema(model)
     definitions = schema.get("$defs", {})
     node = schema
@@ -111,7 +111,7 @@ def _keys_at(model: type[BaseModel], parents: Iterable[int | str]) -> list[str]:
 
 @cache
 def _json_schema(model: type[BaseModel]) -> dict[str, Any]:
-    """To read only. It takes longer than all else that is done with a file."""
+    """Return the JSON Schema, read-only. It is cached because it takes most of the time of a check."""
     return model.model_json_schema(by_alias=True)
 
 

@@ -1,4 +1,4 @@
-"""What must hold before files that were read are archived or deleted (`after` of a files source)."""
+"""Checks before files that were read are archived or deleted (`after` of a files source)."""
 
 from __future__ import annotations
 
@@ -14,22 +14,23 @@ from tidemill.spec.files_source import FilesSource
 if TYPE_CHECKING:
     from tidemill.spec.project import Pipeline
 
-# By what a transform can tell which file a row is of.
+# Expressions that give a transform the file of a row.
 _PATH_OF_A_ROW = re.compile(r"\b(_metadata|input_file_name|input_file_block_\w+)\b")
 
 
 def cleaned_sources(pipeline: Pipeline) -> dict[str, FilesSource]:
-    """The files sources whose files are archived or deleted, by name of the stream."""
+    """Return the files sources whose files are archived or deleted, by stream name."""
     found = ((name, stream.spec.source.files) for name, stream in pipeline.streams.items())
     return {name: files for name, files in found if files is not None and files.after != "keep"}
 
 
 def check_after(pipeline: Pipeline) -> None:
-    """Check what concerns one pipeline.
+    """Check one pipeline.
 
     Raises:
-        SpecError: TIDE-FILE-001, if its files have no place to go to, or are not its own; -003, if its rows
-            tell which file they are of.
+        SpecError: TIDE-FILE-001 if its files cannot be archived or belong to Tidemill; -003 if its rows
+        depend
+            on the path of their file.
     """
     for stream, files in cleaned_sources(pipeline).items():
         why = why_no_place(pipeline.layout, files.path)
@@ -46,7 +47,7 @@ def check_after(pipeline: Pipeline) -> None:
 
 
 def check_files_of_all(pipelines: Iterable[Pipeline]) -> None:
-    """Check that nobody else reads or writes where files are archived or deleted.
+    """Check that nothing else reads or writes folders whose files are archived or deleted.
 
     Raises:
         SpecError: TIDE-FILE-002.
@@ -72,7 +73,7 @@ def check_files_of_all(pipelines: Iterable[Pipeline]) -> None:
 
 
 def _folders(pipeline: Pipeline) -> Iterator[tuple[tuple[str, str], list[str]]]:
-    """Folders that a pipeline reads, by stream, and those that its files sinks write."""
+    """Yield the folders that a pipeline reads, by stream, and those that its files sinks write."""
     for name, stream in pipeline.streams.items():
         if stream.spec.source.files is not None:
             yield (pipeline.name, name), pipeline.layout.folder_parts(stream.spec.source.files.path)
@@ -82,7 +83,7 @@ def _folders(pipeline: Pipeline) -> Iterator[tuple[tuple[str, str], list[str]]]:
 
 
 def why_no_place(layout: Layout, path: str) -> str:
-    """Why the files of a folder cannot be archived or deleted; empty if they can."""
+    """Return why the files of a folder cannot be archived or deleted; empty if they can."""
     if files_place(layout, path) is None:
         return "its path begins with `*`, names no folder, or is an archive itself"
     if layout.is_own(path):

@@ -1,22 +1,22 @@
-"""A payload of a files source: the same decoder for the same bytes, from a topic or a file."""
+"""Payloads of files sources. The same decoder reads the same bytes from a topic or a file."""
 
 from __future__ import annotations
 
 from tidemill.spec.files_source import FilesSource
 from tidemill.spec.payload import Payload
 
-# Keys of a payload that are about records of a topic, with the values that say nothing.
+# Keys of a payload that apply only to records of a topic, with their neutral values.
 _OF_TOPICS = {"keep_raw": False, "tombstones": "reject", "framing": "plain"}
 
-# Keys of a files source that a payload takes the place of.
+# Keys of a files source that a payload replaces.
 _IN_PAYLOAD = ("schema_", "schema_evolution", "schema_hints")
 
 
 def check_files_payload(files: FilesSource, payload: Payload | None) -> None:
-    """Refuse a files source and a payload that do not go together.
+    """Refuse a files source and a payload that do not fit each other.
 
     Raises:
-        ValueError: What to change.
+        ValueError: Names the key to change.
     """
     if payload is None:
         if files.format is None:

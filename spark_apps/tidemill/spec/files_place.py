@@ -1,10 +1,11 @@
-"""Where the files of a files source are, and where they go when they are archived.
+"""The folder of a files source, and the folder of its archived files.
 
     below the storage root    landing/orders/*/new           archived/landing/orders/*/new
     elsewhere                 file:///data/in/orders/*/new   file:///data/in/archived/orders/*/new
 
-Folders below the source's stay as they are, so that columns from folders are found in both. Where the
-archive is follows from the path alone: files stay findable if `after` or the pipeline's name is changed.
+The archive keeps the folders below the source's folder, so that columns from folders exist in both. The
+archive's location depends on the path only, so files are still found after a change of `after` or of the
+pipeline's name.
 """
 
 from __future__ import annotations
@@ -16,7 +17,7 @@ from urllib.parse import unquote
 
 from tidemill.names import ARCHIVED, Layout, literal_glob, plain_parts
 
-# Characters of a path that Hadoop takes for a pattern.
+# Characters of a path that Hadoop interprets as a pattern.
 WILDCARDS = frozenset("*?[]{}")
 
 
@@ -25,9 +26,9 @@ class FilesPlace:
     """The two folders of one files source.
 
     Args:
-        base: Folder that both lie below, without `file://`.
-        inside: Folders from there to the source's, as far as none holds a `*`.
-        pattern: Those that follow in the declaration.
+        base: Common parent folder of both, without `file://`.
+        inside: Folders from `base` to the source's folder, up to the first that contains a `*`.
+        pattern: The rest of the declared path, from the first folder that contains a `*`.
     """
 
     base: str
@@ -36,39 +37,39 @@ class FilesPlace:
 
     @property
     def folder(self) -> str:
-        """The source's folder, as far as its path holds no `*`."""
+        """Return the source's folder up to the first `*` in its path."""
         return "/".join((self.base, *self.inside))
 
     @property
     def archive(self) -> str:
-        """The archive's folder."""
+        """Return the archive's folder."""
         return "/".join((self.base, ARCHIVED, *self.inside))
 
     @property
     def archive_path(self) -> str:
-        """Return what Spark reads of the archive: with the `*` of the declaration."""
+        """Return the path of the archive for Spark, with the `*` of the declaration."""
         return "/".join((literal_glob(self.archive), *self.pattern))
 
     def name_of(self, location: str) -> str | None:
-        """A file's path below the source's folder, by its path; None if it is not the source's."""
+        """Return a file's path relative to the source's folder; None if it is not in that folder."""
         return self._below((*plain_parts(self.base), *self.inside), plain_parts(location))
 
     def name_of_uri(self, uri: str) -> str | None:
-        """The same of a URI, as Spark writes it."""
+        """Return the same for a URI as Spark writes it."""
         return self.name_of(unquote(uri))
 
     def archived_name_of_uri(self, uri: str) -> str | None:
-        """The same of an archived file."""
+        """Return the same for the URI of an archived file."""
         return self.archived_name_of(unquote(uri))
 
     def archived_name_of(self, location: str) -> str | None:
-        """A file's path below the archive's folder; None if it is not of the archive."""
+        """Return a file's path relative to the archive's folder; None if it is not in the archive."""
         return self._below((*plain_parts(self.base), ARCHIVED, *self.inside), plain_parts(location))
 
     def original_prefix(self, uri: str) -> tuple[str, str]:
-        """Of an archived file's URI: what URIs of the archive begin with, and what they began with before.
+        """Return the prefix of an archived file's URI and the prefix that the URI had before.
 
-        As Spark writes them: what it encodes of the base is encoded in both.
+        Both are encoded as Spark encodes the base.
         """
         parts = uri.split("/")
         rest = len(plain_parts(uri)) - len(plain_parts(self.base)) - 1 - len(self.inside)
@@ -86,19 +87,19 @@ class FilesPlace:
 
 
 def files_place(layout: Layout, path: str) -> FilesPlace | None:
-    """The place of a source that reads `path`; None if that begins with a `*` or is an archive."""
+    """Return the place of a source that reads `path`; None if that begins with a `*` or is an archive."""
     parts, root = layout.folder_parts(path), plain_parts(layout.root)
-    # Of the root no character is a pattern.
+    # Characters of the root are never a pattern.
     literal = len(root) if parts[: len(root)] == root else 0
     fixed = next((n for n, part in enumerate(parts) if n >= literal and WILDCARDS & set(part)), len(parts))
     pattern = tuple(parts[fixed:])
-    # What else Hadoop takes for a pattern is not archived (`FilesSource`).
+    # Paths with Hadoop's other wildcards are not archived (`FilesSource`).
     if any((WILDCARDS - {"*"}) & set(part) for part in pattern):
         return None
     if parts[: len(root)] == root:
         inside = tuple(parts[len(root) : fixed])
         return FilesPlace(layout.root, inside, pattern) if inside and inside[0] != ARCHIVED else None
-    # Of `abfss:`, the container, and of a local folder something above it.
+    # The base has at least the container of an `abfss:` URI, or one folder above a local folder.
     least = 2 if "://" in path and not path.startswith("file://") else 1
     if fixed <= least or parts[fixed - 1] == ARCHIVED:
         return None
@@ -110,5 +111,5 @@ def files_place(layout: Layout, path: str) -> FilesPlace | None:
 
 
 def overlap(one: Sequence[str], other: Sequence[str]) -> bool:
-    """Whether one folder, by its parts, is the other, or in it; a `*` stands for any name."""
+    """Return True if one folder is the other or within it; a `*` matches any name."""
     return all(a == b or fnmatchcase(a, b) or fnmatchcase(b, a) for a, b in zip(one, other, strict=False))

@@ -13,15 +13,15 @@ from tidemill.spec.strict import Strict
 from tidemill.spec.text import ColumnList
 from tidemill.spec.units import Count, Duration, DurationOrOff, Size
 
-# What becomes of a file that was read.
+# Handling of a file that was read.
 After = Literal["keep", "archive", "delete"]
 
-# Auto Loader's modes, under the names that a Delta sink has for the same.
+# Auto Loader's modes, with the names that a Delta sink uses.
 Evolution = Literal["add_columns", "rescue", "fail", "none"]
 
 FileFormat = Literal["json", "csv", "parquet", "orc", "text", "avro"]
 
-# Options of Spark's readers that ours know, by format. Their names have no case.
+# Options of Spark's readers that Tidemill's readers support, by format. Names are case-insensitive.
 _ANY_FORMAT = ("pathGlobFilter",)
 OPTIONS_BY_FORMAT: dict[str, tuple[str, ...]] = {
     "json": ("lineSep", "multiLine", "encoding", "charset", "primitivesAsString"),
@@ -46,93 +46,96 @@ OPTIONS_BY_FORMAT: dict[str, tuple[str, ...]] = {
 _FORMATS_OF_DISCOVERY = ("json", "csv")
 _OPTIONS_OF_DISCOVERY = {"json": ("lineSep",), "csv": ("header", "sep", "delimiter")}
 
-# Formats that are decoded here, one record at a time.
+# Formats that Tidemill decodes, one record at a time.
 _FORMATS_OF_RECORDS = ("json", "csv", "text", "protobuf")
 
 
 class FilesSource(Strict):
-    """Files that arrive in a folder whole, and are never changed afterwards, nor removed by anybody else.
+    """Files that arrive complete in a folder. Nothing else may change or remove them afterwards.
 
-    To put a file there whole, write it elsewhere on the same storage, or under a name that begins with `.` or
-    `_`, and rename it; object stores show a file only when its upload has ended.
+    To add a complete file, write it elsewhere on the same storage, or under a name that begins with `.` or
+    `_`, and rename it. Object stores show a file only after its upload has ended.
     """
 
     path: Folder = Field(
-        description="Folder, relative to the storage root, or a URI. It may hold `*`. Folders such as "
-        "`day=2026-01-01` below it are columns, if the schema names them."
+        description="Folder, relative to the storage root, or a URI. It may contain `*`. Folders such as "
+        "`day=2026-01-01` below it are partition columns if the schema names them."
     )
     recursive: bool = Field(
         True,
-        description="Read the files of all folders below `path`. If false, only files in `path` and in "
-        "folders such as `day=2026-01-01` are read.",
+        description="If true, the files of all folders below `path` are read. If false, only files in `path` "
+        "and in folders such as `day=2026-01-01` are read.",
     )
     format: FileFormat | None = Field(
         None,
-        description="Format of every file. With a `payload`, its format is the files' format. A file whose "
+        description="Format of every file. With a `payload`, the payload decides the format. A file whose "
         "name ends with .gz, .bz2, .xz, .zst, .deflate or .zlib is decompressed.",
     )
     schema_: ColumnList | None = Field(
         None,
         alias="schema",
         description="Columns as Spark DDL, e.g. `device string, signal double`, in at most 200,000 "
-        "characters. They stay as they are. `schema_evolution` discovers them instead, and `payload` takes "
-        "them from a file in conf/schemas.",
+        "characters. These columns are fixed. Alternatives are `schema_evolution`, which infers columns, and "
+        "`payload`, which reads them from a file in conf/schemas.",
     )
     schema_evolution: Evolution | None = Field(
         None,
-        description="In the place of `schema`, of JSON and CSV files: columns are inferred from the first "
-        "files, and kept in numbered versions. A CSV file begins with a header: its names count, not their "
-        "order; one without goes to the quarantine, line by line. What becomes of a property that no column "
-        "holds: add_columns makes it a column, before the first row with it is written; rescue keeps it in "
-        "the column _rescued_data; fail stops; none leaves it out. A value of another type than its column "
-        "goes to _rescued_data, with none to the quarantine. Folders such as `day=2026-01-01` are no columns "
-        "then.",
+        description="Instead of `schema`, for JSON and CSV files: columns are inferred from the first files "
+        "and stored in numbered versions. The value is the handling of a property without a column. "
+        "add_columns: it becomes a column before the first row with it is written. rescue: it is kept in the "
+        "column _rescued_data. fail: the pipeline stops. none: it is left out. A value that does not have "
+        "its column's type goes to _rescued_data, or with none to the quarantine. A CSV file must begin with "
+        "a header; the order of its names does not matter. All lines of a CSV file without a header go to "
+        "the quarantine. Folders such as `day=2026-01-01` are not columns.",
     )
     schema_hints: ColumnList | None = Field(
         None,
-        description="Columns that are not inferred, as Spark DDL: string, long, double, decimal, boolean, "
-        "timestamp, date, array, struct, map; of CSV files plain ones. A timestamp is always one of these.",
+        description="Columns that are declared instead of inferred, as Spark DDL: string, long, double, "
+        "decimal, boolean, timestamp, date, array, struct, map. CSV files cannot have array, struct and map. "
+        "Timestamps are never inferred, so declare them here.",
     )
-    max_files_per_batch: Count | None = Field(None, description="Most files in one batch.")
+    max_files_per_batch: Count | None = Field(None, description="Maximum number of files in one batch.")
     max_bytes_per_batch: Annotated[Size, Field(gt=0)] | None = Field(
         None,
-        description="Most bytes of files in one batch, which has one file at least; instead of "
-        "max_files_per_batch.",
+        description="Instead of max_files_per_batch: maximum total size of the files in one batch. A batch "
+        "has at least one file.",
     )
     order: Literal["oldest", "newest"] = Field(
         "oldest",
-        description="Which new files come first, by modification time. Files with the same time are taken in "
-        "the order of their names.",
+        description="Order in which new files are read, by modification time. Files with the same time are "
+        "read in the order of their names.",
     )
     max_file_age: DurationOrOff = Field(
         "off",
-        description="Files that are older than this, against the newest one that was read, are skipped and "
-        "forgotten. By default none is skipped, and the driver remembers all of them.",
+        description="Files that are older than the newest read file by more than this are skipped and "
+        "forgotten. By default no file is skipped, and the driver remembers all files.",
     )
     on_invalid: Literal["quarantine", "fail"] = Field(
         "quarantine",
-        description="Records that do not fit the schema, and files that cannot be read: put them into the "
-        "quarantine table and continue, or stop. With a `payload`, write it there.",
+        description="Handling of records that do not fit the schema, and of files that cannot be read. "
+        "quarantine: they go to the quarantine table, and the pipeline continues. fail: the pipeline stops. "
+        "With a `payload`, set this key in the payload.",
     )
     after: After = Field(
         "keep",
-        description="What becomes of files that were read, once nothing needs them there: no stream, rewind, "
-        "older generation or backup. `archive` moves them into the folder `archived`, below the storage root "
-        "or, elsewhere on this machine, beside the source's; backfills read them there, and a reset brings "
-        "them back. `delete` deletes them for good: from then on backfills are refused, which would replace "
-        "rows by fewer. Nobody else may read the folder. Done every day by checkpoint_hygiene, or by "
-        "`tidemill source clean`.",
+        description="Handling of files that were read and that no stream, rewind, older generation or backup "
+        "needs any more. archive: they are moved to the folder `archived`, which is below the storage root, "
+        "or next to the source's folder if that is elsewhere on this machine. Backfills read them there, and "
+        "a reset moves them back. delete: they are deleted permanently. Backfills that would replace rows by "
+        "fewer rows are refused from then on. Nothing else may read the folder. The DAG checkpoint_hygiene "
+        "does this daily, `tidemill source clean` does it now.",
     )
     keep_for: Duration | None = Field(
         None,
-        description="Least age of a file, by its own time, at which `after` takes it away. Never less than "
-        "how far the pipeline can be rewound, which is the default.",
+        description="Minimum age of a file, by its modification time, before `after` applies. It cannot be "
+        "less than the time that the pipeline can be rewound, which is the default.",
     )
     options: FilesOptions = Field(
         {},
-        description="Options of the format, by Spark's names: `pathGlobFilter` for every format; `header`, "
-        "`sep`, `quote`, `escape`, `comment`, `nullValue` and `encoding` for CSV; `lineSep`, `multiLine`, "
-        "`encoding` and `primitivesAsString` for JSON; `lineSep`, `wholetext` and `encoding` for text.",
+        description="Options of the format, with Spark's names. All formats: `pathGlobFilter`. CSV: "
+        "`header`, "
+        "`sep`, `quote`, `escape`, `comment`, `nullValue` and `encoding`. JSON: `lineSep`, `multiLine`, "
+        "`encoding` and `primitivesAsString`. Text: `lineSep`, `wholetext` and `encoding`.",
     )
 
     @model_validator(mode="after")
@@ -177,10 +180,10 @@ class FilesSource(Strict):
         return self
 
     def check_options_of(self, file_format: str) -> None:
-        """Refuse options that the reader of a format does not know.
+        """Refuse options that the reader of a format does not support.
 
         Raises:
-            ValueError: Names the option, and those that there are.
+            ValueError: Names the option and the supported ones.
         """
         self._check_options(OPTIONS_BY_FORMAT[file_format], "")
         for name, default in (("sep", ","), ("quote", '"'), ("escape", ""), ("comment", "")):
@@ -238,29 +241,29 @@ class FilesSource(Strict):
 
     @property
     def discovers(self) -> bool:
-        """Whether the columns are inferred from the files."""
+        """Return True if the columns are inferred from the files."""
         return self.schema_evolution is not None
 
     @property
     def rescues(self) -> bool:
-        """Whether rows have the column of rescued data."""
+        """Return True if rows have the column `_rescued_data`."""
         return self.schema_evolution not in (None, "none")
 
     @property
     def separator(self) -> str:
-        """Character between two fields of a CSV file."""
+        """Return the character between two fields of a CSV file."""
         return self.option("sep", self.option("delimiter", ",")).replace("\\t", "\t")
 
     @property
     def encoding(self) -> str | None:
-        """Encoding of text files; None for UTF-8."""
+        """Return the encoding of text files; None for UTF-8."""
         declared = self.option("encoding", self.option("charset", "utf-8"))
         return None if declared.lower().replace("_", "-") in ("utf-8", "utf8") else declared
 
     def is_set(self, name: str) -> bool:
-        """True if an option has the value true."""
+        """Return True if an option has the value true."""
         return self.option(name, "false").lower() == "true"
 
     def option(self, name: str, default: str) -> str:
-        """Value of an option, whose name has no case."""
+        """Return the value of an option; its name is case-insensitive."""
         return next((value for key, value in self.options.items() if key.lower() == name.lower()), default)

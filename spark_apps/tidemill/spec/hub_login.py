@@ -1,4 +1,4 @@
-"""How clients prove who they are to an Event Hubs namespace; values of secrets and tokens are never here."""
+"""Authentication at an Event Hubs namespace, without values of secrets and tokens."""
 
 from __future__ import annotations
 
@@ -17,7 +17,7 @@ CLIENT_PATTERN = r"^[A-Za-z0-9-]{1,64}$"
 AUTHORITY_PATTERN = r"^https?://[A-Za-z0-9.-]{1,253}(?::[0-9]{1,5})?/?$"
 PLACE_PATTERN = r"^/[A-Za-z0-9._/-]{1,500}$"
 
-# Of Azure's public cloud.
+# Addresses of Azure's public cloud.
 AUTHORITY = "https://login.microsoftonline.com"
 DOMAIN = "servicebus.windows.net"
 
@@ -37,60 +37,60 @@ TokenFile = Annotated[str, Field(pattern=PLACE_PATTERN)]
 
 
 class ClientSecretLogin(Strict):
-    """An application of Microsoft Entra ID that proves itself by a secret."""
+    """An application of Microsoft Entra ID that authenticates with a client secret."""
 
-    tenant: Tenant = Field(description="Id of the directory, or one of its domains.")
-    client: Client = Field(description="Id of the application (its client id).")
+    tenant: Tenant = Field(description="Id of the directory (tenant), or one of its domains.")
+    client: Client = Field(description="Client id of the application.")
     secret: SecretName = Field(
-        description="Name of the secret that holds the application's client secret; never the value itself."
+        description="Name of the secret with the application's client secret, never the value itself."
     )
     authority: Authority = Field(
         AUTHORITY,
-        description="Who hands out tokens; another one in a sovereign cloud, such as "
+        description="Authority that issues tokens. Sovereign clouds have another one, such as "
         "https://login.microsoftonline.us.",
     )
 
 
 class WorkloadIdentityLogin(Strict):
-    """As whom Azure's workload identity webhook makes the pod known, by variables `AZURE_*`; no secret."""
+    """The pod's identity from Azure's workload identity webhook (variables `AZURE_*`), without a secret."""
 
     client: Client | None = Field(
-        None, description="Id of another application than AZURE_CLIENT_ID, if the pod may be several."
+        None, description="Client id to use instead of AZURE_CLIENT_ID, if the pod has several identities."
     )
-    tenant: Tenant | None = Field(None, description="Id of another directory than AZURE_TENANT_ID.")
+    tenant: Tenant | None = Field(None, description="Tenant id to use instead of AZURE_TENANT_ID.")
 
 
 class HubLogin(OneOf):
-    """How clients prove who they are to the namespace."""
+    """Authentication of clients at the namespace."""
 
     connection_string: SecretName | None = Field(
-        None, description="Name of the secret that holds the SAS connection string; never the string itself."
+        None, description="Name of the secret with the SAS connection string, never the string itself."
     )
     client_secret: ClientSecretLogin | None = Field(
         None, description="An application of Microsoft Entra ID with a client secret."
     )
     token_file: TokenFile | None = Field(
         None,
-        description="Absolute path of a file with a token for the namespace, which something else keeps "
-        "fresh, at the same place in each pod. It is read again whenever a token is needed.",
+        description="Absolute path of a file with a token for the namespace, the same in each pod. Another "
+        "process must refresh it. The file is read again whenever a token is needed.",
     )
     workload_identity: WorkloadIdentityLogin | None = Field(
-        None, description="The pod's workload identity on AKS; `{}` as a rule."
+        None, description="The pod's workload identity on AKS, usually `{}`."
     )
 
     @property
     def facts(self) -> dict[str, object]:
-        """Of errors: the kind of login, and the name of its secret."""
+        """Return the facts of errors: the kind of login and the name of its secret."""
         secret = self.connection_string or (self.client_secret and self.client_secret.secret)
         return {"login": self.kind, **({"secret": secret} if secret else {})}
 
 
 def namespace_host(server: str, namespace: str | None = None) -> str:
-    """Name of the namespace's host: whom a token is for, whatever address a tunnel or a proxy gives it here.
+    """Return the namespace's host name, for which tokens are issued even behind a tunnel or a proxy.
 
     Args:
-        server: `host:port[,host:port…]` that clients reach.
-        namespace: Its name, for an address that is not Azure's own.
+        server: `host:port[,host:port…]` to which clients connect.
+        namespace: Name of the namespace, needed if the address is not Azure's.
     """
     host = server.partition(",")[0].strip().rpartition(":")[0]
     return host if namespace is None or _NAMESPACE_HOST.fullmatch(host) else f"{namespace}.{DOMAIN}"

@@ -1,4 +1,4 @@
-"""What the daily DAGs do by themselves with checkpoints and tables of an environment."""
+"""Policy of the daily DAGs for checkpoints and tables of an environment."""
 
 from __future__ import annotations
 
@@ -17,17 +17,18 @@ class Hygiene(Strict):
     backup_every: Duration = Field(
         timedelta(days=1),
         validate_default=True,
-        description="Age of a pipeline's newest backup at which the next run makes another one, if batches "
-        "were committed since.",
+        description="Age of a pipeline's newest backup after which the next run creates another one, if "
+        "batches were committed since.",
     )
-    backups: Count = Field(3, le=1000, description="Newest complete backups that stay.")
-    generations: NonNegative = Field(2, description="Newest old generations that stay.")
-    records: Count = Field(100, description="Newest receipts, epochs and journal entries that stay, each.")
+    backups: Count = Field(3, le=1000, description="Number of complete backups to keep.")
+    generations: NonNegative = Field(2, description="Number of old generations to keep.")
+    records: Count = Field(100, description="Number of receipts, of epochs and of journal entries to keep.")
     trash: Duration = Field(
-        timedelta(days=7), validate_default=True, description="How long what was pruned stays in the trash."
+        timedelta(days=7), validate_default=True, description="Time that pruned files stay in the trash."
     )
     approved_by: Line | None = Field(
         None,
-        description="In a protected environment, who has approved that the daily DAGs prune checkpoints and "
-        "delete data files that no version needs; without it they only say what they would do.",
+        description="In a protected environment, the name of the operator who allows the daily DAGs to "
+        "prune checkpoints and delete data files that no version needs. Without it, the DAGs only report "
+        "what they would delete.",
     )

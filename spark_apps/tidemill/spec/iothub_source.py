@@ -1,4 +1,4 @@
-"""One IoT hub as a source, and the columns that it gives beside the payload's."""
+"""An IoT hub as a source, and the columns that it adds to those of the payload."""
 
 from __future__ import annotations
 
@@ -12,9 +12,9 @@ from pydantic import Field, model_validator
 from tidemill.spec.eventhubs_source import EventHubsSource
 from tidemill.spec.text import HUB_PATTERN, NAMESPACE_PATTERN
 
-# What the built-in endpoint of an IoT hub can be set to.
+# Limits of the retention of an IoT hub's built-in endpoint.
 LONGEST_BUILT_IN, SHORTEST_BUILT_IN = timedelta(days=7), timedelta(days=1)
-# Azure's names for the namespaces of built-in endpoints begin so.
+# Prefix of Azure's names for the namespaces of built-in endpoints.
 BUILT_IN_NAMESPACE = "iothub-ns-"
 
 
@@ -23,9 +23,9 @@ class DeviceColumn:
     """A column that one property of IoT Hub fills.
 
     Args:
-        property: Its name as a header, and in Capture's maps.
+        property: Name of the property as a header and in Capture's maps.
         type: `string` or `timestamp`.
-        what: What it says.
+        what: Description of the column.
     """
 
     property: str
@@ -35,15 +35,19 @@ class DeviceColumn:
 
 DEVICE_COLUMNS: Mapping[str, DeviceColumn] = {
     "iothub_device_id": DeviceColumn(
-        "iothub-connection-device-id", "string", "device that sent it, by its login"
+        "iothub-connection-device-id", "string", "device that sent the message, from its login"
     ),
     "iothub_module_id": DeviceColumn("iothub-connection-module-id", "string", "module of that device"),
-    "iothub_enqueued_time": DeviceColumn("iothub-enqueuedtime", "timestamp", "when the IoT hub took it"),
-    "iothub_auth_method": DeviceColumn("iothub-connection-auth-method", "string", "how the device logged in"),
+    "iothub_enqueued_time": DeviceColumn(
+        "iothub-enqueuedtime", "timestamp", "time at which the IoT hub received the message"
+    ),
+    "iothub_auth_method": DeviceColumn(
+        "iothub-connection-auth-method", "string", "authentication method of the device"
+    ),
     "iothub_generation_id": DeviceColumn(
         "iothub-connection-auth-generation-id",
         "string",
-        "tells devices apart that were made anew under the same id",
+        "distinguishes devices that were recreated with the same id",
     ),
     "iothub_message_source": DeviceColumn(
         "iothub-message-source", "string", "`Telemetry`, `twinChangeEvents`, `deviceLifecycleEvents` …"
@@ -54,7 +58,7 @@ DEVICE_COLUMNS: Mapping[str, DeviceColumn] = {
     "iothub_content_encoding": DeviceColumn("content-encoding", "string", "as the device set it"),
 }
 
-# All other properties: those of the application, and those of the system that have no column.
+# All other properties: application properties, and system properties without a column.
 OTHER_PROPERTIES = "iothub_properties"
 
 DEVICE_COLUMN_TYPES: Mapping[str, str] = {
@@ -64,38 +68,37 @@ DEVICE_COLUMN_TYPES: Mapping[str, str] = {
 
 _REFERENCE = f"""## Columns of an IoT hub's messages
 
-A source `iothub` gives these beside the payload's columns and the `kafka_…` columns, in every mode. One
-without its property is null.
+A source `iothub` adds these columns to those of the payload and the `kafka_…` columns, in every mode. A
+column is null if the message does not have its property.
 
-| column | type | property | what |
+| column | type | property | content |
 |---|---|---|---|
 {{rows}}
-| `{OTHER_PROPERTIES}` | map of texts | all others but `x-opt-…` | application properties, enrichments, \
+| `{OTHER_PROPERTIES}` | map of text | all others except `x-opt-…` | application properties, enrichments, \
 and system properties without a column; never null |
 
-Event Hubs hands properties to Kafka clients as headers: AMQP's own properties (`message-id`, `content-type`
-…) as text, all others as AMQP encodes their values. Both are decoded. Of a name that comes twice the last one
-counts. In the map, numbers, booleans, UUIDs and times (ISO 8601, UTC) are texts. **A value that cannot be
-decoded is null in its column, and stands in `{OTHER_PROPERTIES}` under its name as its bytes in hexadecimal
-(`0x…`)**: the record is not rejected. `headers: true` keeps the bytes of all.
+Event Hubs passes properties to Kafka clients as headers. AMQP's standard properties (`message-id`,
+`content-type` …) are text, and all others have AMQP's encoding. Tidemill decodes both. If a name occurs
+twice, the last value counts. In the map, numbers, booleans, UUIDs and times (ISO 8601, UTC) are text. **A
+value that cannot be decoded is null in its column, and `{OTHER_PROPERTIES}` has its bytes in hexadecimal
+(`0x…`) under its name.** The record is not rejected. `headers: true` keeps the bytes of all headers.
 
-The built-in endpoint has no Capture. `capture` is for an event hub that a route of the IoT hub writes to:
-read that one as the source, and a backfill takes the same columns from the maps `SystemProperties` and
-`Properties` of its files.
+The built-in endpoint has no Capture. `capture` is for an event hub to which a route of the IoT hub writes.
+Use that event hub as the source. A backfill then reads the same columns from the maps `SystemProperties` and
+`Properties` of its Capture files.
 
-These forms are those that Microsoft documents and users report; they were never compared with a real IoT hub.
-Its documents promise AMQP at the built-in endpoint; that Kafka answers there, too, is what users report.
+These formats are documented by Microsoft and reported by users. They were never compared with a real IoT hub.
+Microsoft documents AMQP at the built-in endpoint. That Kafka works there as well is only reported by users.
 """
 
 
 class IoTHubSource(EventHubsSource):
-    """One IoT hub, read through the Kafka side of its Event Hubs-compatible endpoint.
+    """An IoT hub, read through the Kafka side of its Event Hubs-compatible endpoint.
 
-    Or an event hub that a route of it writes to. Rows get
+    It can also be an event hub to which a route of the IoT hub writes. Rows get
     [columns of the device and its message](#columns-of-an-iot-hubs-messages).
     """
 
-    # Whether rows get the columns above.
     device_columns: ClassVar[bool] = True
 
     namespace: str = Field(
@@ -106,8 +109,8 @@ class IoTHubSource(EventHubsSource):
 
     tier: Literal["basic", "standard", "premium", "dedicated"] | None = Field(
         None,
-        description="Tier of the namespace of an event hub that a route writes to. The built-in endpoint has "
-        "none, and keeps 1 to 7 days.",
+        description="Tier of the namespace, for an event hub to which a route writes. The built-in endpoint "
+        "has no tier and keeps messages for 1 to 7 days.",
     )
 
     @model_validator(mode="after")
@@ -121,17 +124,17 @@ class IoTHubSource(EventHubsSource):
 
     @property
     def kept(self) -> timedelta | None:
-        """As declared; else the most that the endpoint keeps."""
+        """Return the declared retention, or the maximum of the endpoint."""
         return super().kept or self.longest_kept
 
     @property
     def longest_kept(self) -> timedelta:
-        """That of the tier; without one, of the built-in endpoint."""
+        """Return the maximum of the tier, or of the built-in endpoint if there is no tier."""
         return LONGEST_BUILT_IN if self.tier is None else super().longest_kept
 
     @property
     def shortest_kept(self) -> timedelta:
-        """That of an event hub; without a tier, of the built-in endpoint."""
+        """Return the minimum of an event hub, or of the built-in endpoint if there is no tier."""
         return SHORTEST_BUILT_IN if self.tier is None else super().shortest_kept
 
     @property
@@ -142,7 +145,7 @@ class IoTHubSource(EventHubsSource):
 
 
 def device_columns_reference() -> str:
-    """The columns, for the conf reference."""
+    """Return the columns as a Markdown section of the conf reference."""
     rows = (
         f"| `{name}` | {column.type} | `{column.property}` | {column.what} |"
         for name, column in DEVICE_COLUMNS.items()

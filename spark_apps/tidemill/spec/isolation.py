@@ -1,4 +1,4 @@
-"""What a consumer reads of producers' transactions."""
+"""Isolation level of Kafka consumers."""
 
 from __future__ import annotations
 
@@ -9,7 +9,7 @@ from pydantic import Field
 Isolation = Annotated[
     Literal["read_committed", "read_uncommitted"],
     Field(
-        description="Whether records of a producer's transaction count only once it is committed; "
-        "read_uncommitted also reads those of transactions that are open or were aborted."
+        description="read_committed: read records of a producer's transaction only after its commit. "
+        "read_uncommitted: also read records of open and aborted transactions."
     ),
 ]

@@ -1,6 +1,6 @@
-"""Which joins a pipeline can have: for conf/README.md, and for the test that runs each of them.
+"""The matrix of supported joins, for conf/README.md and for the test that runs each of them.
 
-What refuses the others is Spark's checker and `engine/plan_check`, by the rules that are named here.
+Spark's checker and `engine/plan_check` refuse the others by the rules that are named here.
 """
 
 from __future__ import annotations
@@ -21,11 +21,11 @@ class Join:
     """One cell of the matrix.
 
     Args:
-        left: What stands on the left of the join.
-        right: What stands on its right.
+        left: Left side of the join.
+        right: Right side of the join.
         kind: Kind of join.
-        refused: By which rule; None if it runs.
-        needs: Of two streams, the sides of which Spark asks one for its watermark; empty if none.
+        refused: Rule that refuses it; None if it runs.
+        needs: For two streams, the sides of which one must have a watermark in Spark; empty if none.
     """
 
     left: Input
@@ -36,7 +36,7 @@ class Join:
 
     @property
     def stateful(self) -> bool:
-        """Whether it keeps rows from batch to batch."""
+        """Return True if it keeps rows from batch to batch."""
         return (self.left, self.right) == ("stream", "stream")
 
 
@@ -70,21 +70,21 @@ JOINS = tuple(
 
 _HEAD = f"""## Which joins run
 
-A table is a source with `as: table`, or rows that the transform makes itself. `semi` is Spark's `left_semi`.
-A join with a table keeps no state; each batch is joined with the table's newest version. A join of two
-streams keeps the rows of both until the watermarks pass them, so it needs `event_time` on both sides and a
-bound in time; without one of them it is refused ({UNBOUNDED_JOIN.error_id}). With
-`run.unbounded_state: accepted` an inner join keeps the rows of both for ever ({UNBOUNDED_STATE.error_id}).
+A table is a source with `as: table`, or rows that the transform creates. `semi` is Spark's `left_semi`. A
+join with a table keeps no state, because each batch is joined with the table's newest version. A join of two
+streams keeps the rows of both until the watermarks pass them. It needs `event_time` on both sides and a bound
+in time, and is refused without them ({UNBOUNDED_JOIN.error_id}). With `run.unbounded_state: accepted`, an
+inner join keeps the rows of both forever ({UNBOUNDED_STATE.error_id}).
 """
 _FOOT = """
-Spark itself asks for less: only for the watermark without which it could not tell that a row has no match.
-Without the other one it never forgets the rows of one side, so both are required here: state that only grows
-ends the stream one day.
+Spark requires only the watermark that shows that a row has no match. Without the other watermark, it never
+removes the rows of one side, and the growing state ends the stream eventually. Tidemill therefore requires
+both.
 """
 
 
 def joins_reference() -> str:
-    """The matrix for the conf reference."""
+    """Return the matrix as a Markdown section of the conf reference."""
     lines = [
         _HEAD,
         "| left | right | " + " | ".join(f"`{kind}`" for kind in KINDS) + " |",

@@ -1,4 +1,4 @@
-"""Names that Kafka's clients and Spark's Kafka source know. Both accept an unknown name in silence.
+"""Options of Kafka's clients and of Spark's Kafka source. Both silently ignore unknown names.
 
 Client names: `ConsumerConfig.configNames()` and `ProducerConfig.configNames()` of kafka-clients 3.9.2 (3.9.1
 has the same). Spark's: the constants of `KafkaSourceProvider` in spark-sql-kafka-0-10 4.2.0.

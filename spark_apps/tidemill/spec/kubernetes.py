@@ -1,4 +1,4 @@
-"""How drivers run on Kubernetes: namespace, image, accounts, volumes; part of an environment file."""
+"""Kubernetes settings of an environment file: namespace, image, accounts, volumes."""
 
 from __future__ import annotations
 
@@ -11,22 +11,22 @@ from tidemill.names import PIPELINE_PATTERN
 from tidemill.spec.location import root_of_clients
 from tidemill.spec.strict import Strict
 
-# Kubernetes' own rules: a label (RFC 1123) names a namespace, a subdomain most other objects.
+# Kubernetes' naming rules: a namespace is an RFC 1123 label, most other names are RFC 1123 subdomains.
 NAMESPACE_PATTERN = r"^[a-z0-9](?:[a-z0-9-]{0,61}[a-z0-9])?$"
 OBJECT_PATTERN = r"^[a-z0-9](?:[a-z0-9.-]{0,251}[a-z0-9])?$"
 # [prefix/]name of a label or annotation, and the value of a label.
 KEY_PATTERN = r"^(?:[a-z0-9](?:[a-z0-9.-]{0,251}[a-z0-9])?/)?[A-Za-z0-9](?:[A-Za-z0-9._-]{0,61}[A-Za-z0-9])?$"
 LABEL_VALUE_PATTERN = r"^(?:[A-Za-z0-9](?:[A-Za-z0-9._-]{0,61}[A-Za-z0-9])?)?$"
-# registry/repository:tag or @digest. Nothing that a shell or a log line could take for something else.
+# registry/repository:tag or @digest, without characters that are special in a shell or a log line.
 IMAGE_PATTERN = r"^[a-z0-9][A-Za-z0-9._:/@-]{0,254}$"
-# A connection's name as Airflow takes it, without what would be a path or a quote somewhere.
+# Name of an Airflow connection, without slashes and quotes.
 CONNECTION_PATTERN = r"^[A-Za-z0-9_][A-Za-z0-9_.-]{0,199}$"
 MOUNT_PATTERN = r"^(?:/[A-Za-z0-9][A-Za-z0-9._-]{0,99}){1,10}$"
 
-# Labels and annotations below these are the platform's own.
+# Prefixes of labels and annotations that Tidemill sets.
 RESERVED_PREFIXES = ("tidemill/", "app.kubernetes.io/")
 
-# Folders of a driver pod that are taken: writable scratch space, the image's own and what is mounted there.
+# Folders of a driver pod that are in use: scratch space, folders of the image, and mounts.
 TAKEN_FOLDERS = ("/tmp", "/home", "/opt", "/etc", "/run", "/usr", "/var", "/proc", "/sys", "/dev")  # noqa: S108
 
 Namespace = Annotated[str, Field(pattern=NAMESPACE_PATTERN)]
@@ -48,27 +48,32 @@ MountPath = Annotated[str, Field(pattern=MOUNT_PATTERN), AfterValidator(_not_tak
 
 
 class ServiceAccounts(Strict):
-    """Who drivers and executors are to the API server and, with workload identity, to the cloud."""
+    """Identities of drivers and executors at the API server and, with workload identity, in the cloud."""
 
-    driver: ObjectName = Field("tidemill-driver", description="May manage its executors' pods.")
-    executor: ObjectName = Field("tidemill-executor", description="May do nothing; its pods get no token.")
+    driver: ObjectName = Field(
+        "tidemill-driver", description="Account of drivers, which may manage the pods of their executors."
+    )
+    executor: ObjectName = Field(
+        "tidemill-executor",
+        description="Account of executors. It has no permissions, and its pods get no token.",
+    )
 
 
 class ClaimedVolume(Strict):
     """A volume that driver and executor pods share."""
 
-    claim: ObjectName = Field(description="Name of a PersistentVolumeClaim of the namespace.")
-    path: MountPath = Field(description="Where it is mounted, the same in every pod.")
+    claim: ObjectName = Field(description="Name of a PersistentVolumeClaim in the namespace.")
+    path: MountPath = Field(description="Mount path, the same in every pod.")
 
 
 class Toleration(Strict):
-    """A taint of nodes that driver and executor pods put up with."""
+    """A node taint that driver and executor pods tolerate."""
 
-    key: LabelKey | None = Field(None, description="The taint's key; without it, all taints.")
-    operator: Literal["Exists", "Equal"] = Field("Equal", description="How `value` is compared.")
-    value: LabelValue | None = Field(None, description="The taint's value.")
+    key: LabelKey | None = Field(None, description="Key of the taint. Without it, all taints match.")
+    operator: Literal["Exists", "Equal"] = Field("Equal", description="Comparison of `value`.")
+    value: LabelValue | None = Field(None, description="Value of the taint.")
     effect: Literal["NoSchedule", "PreferNoSchedule", "NoExecute"] | None = Field(
-        None, description="The taint's effect; without it, all effects."
+        None, description="Effect of the taint. Without it, all effects match."
     )
 
     @model_validator(mode="after")
@@ -81,17 +86,18 @@ class Toleration(Strict):
 
 
 class PodSettings(Strict):
-    """What driver and executor pods get beside what the platform decides."""
+    """Additional settings of driver and executor pods."""
 
-    labels: dict[LabelKey, LabelValue] = Field({}, description="Further labels.")
-    annotations: dict[LabelKey, str] = Field({}, description="Further annotations.")
+    labels: dict[LabelKey, LabelValue] = Field({}, description="Additional labels.")
+    annotations: dict[LabelKey, str] = Field({}, description="Additional annotations.")
     node_selector: dict[LabelKey, LabelValue] = Field({}, description="Labels of the nodes to run on.")
-    tolerations: list[Toleration] = Field([], description="Taints of nodes to put up with.")
+    tolerations: list[Toleration] = Field([], description="Node taints to tolerate.")
     priority_class: ObjectName | None = Field(None, description="PriorityClass of the pods.")
     evictable: bool = Field(
         False,
-        description="Whether a drained node or an autoscaler may move a running stream: it then drains and "
-        "starts elsewhere. Otherwise its disruption budget refuses, until an operator stops the stream.",
+        description="If true, a node drain or an autoscaler may evict a running stream, which then drains "
+        "and starts on another node. If false, its PodDisruptionBudget blocks evictions until an operator "
+        "stops the stream.",
     )
 
     @field_validator("labels", "annotations")
@@ -103,55 +109,55 @@ class PodSettings(Strict):
 
 
 class PipelineSecrets(Strict):
-    """Secrets of one pipeline alone. What is named here takes the place of what all pipelines have."""
+    """Secrets of one pipeline. They replace the Secrets that all pipelines have."""
 
     rpc_secret: ObjectName | None = Field(
-        None, description="Kubernetes Secret whose key `secret` its driver and executors share."
+        None, description="Kubernetes Secret whose key `secret` the driver and its executors share."
     )
     secrets: list[ObjectName] | None = Field(
-        None, description="Kubernetes Secrets; each key is a file in its secrets folder."
+        None, description="Kubernetes Secrets. Each key is a file in the secrets folder."
     )
 
 
 class KubernetesSettings(Strict):
-    """Where on a cluster drivers run, and as whom."""
+    """The namespace, image and identities of drivers on a cluster."""
 
     namespace: Namespace = Field(description="Namespace of all objects.")
     connection: ConnectionName | None = Field(
         None,
-        description="Airflow connection of type `kubernetes` by which Airflow reaches the cluster (operators "
-        "call it `kubernetes_conn_id`); without it by the account of its own pod, else by KUBECONFIG, as the "
-        "command line always does.",
+        description="Airflow connection of type `kubernetes` with which Airflow reaches the cluster "
+        "(`kubernetes_conn_id` of operators). Without it, Airflow uses the account of its pod, or else "
+        "KUBECONFIG. The command line always does the same.",
     )
     image: Image = Field(description="Image of drivers and executors, with registry and tag.")
     image_pull_policy: Literal["IfNotPresent", "Always", "Never"] = Field(
-        "IfNotPresent", description="When nodes fetch the image."
+        "IfNotPresent", description="Pull policy of the image."
     )
     image_pull_secrets: list[ObjectName] = Field([], description="Kubernetes Secrets for the registry.")
-    service_accounts: ServiceAccounts = Field(ServiceAccounts(), description="Accounts of the pods.")
+    service_accounts: ServiceAccounts = Field(ServiceAccounts(), description="Service accounts of the pods.")
     owner: ObjectName = Field(
         "tidemill-streams",
-        description="ConfigMap that owns all objects of pipelines: deleting it drains and removes them.",
+        description="ConfigMap that owns all objects of pipelines. Deleting it drains and removes them.",
     )
     rpc_secret: ObjectName = Field(
         "tidemill-rpc", description="Kubernetes Secret whose key `secret` driver and executors share."
     )
     secrets: list[ObjectName] = Field(
-        [], description="Kubernetes Secrets; each key is a file in the secrets folder."
+        [], description="Kubernetes Secrets. Each key is a file in the secrets folder."
     )
     pipelines: dict[PipelineName, PipelineSecrets] = Field(
-        {}, description="Pipelines with Secrets of their own, by name."
+        {}, description="Pipelines with separate Secrets, by name."
     )
     volumes: list[ClaimedVolume] = Field([], description="Volumes of driver and executor pods.")
     pods: PodSettings = Field(PodSettings(), description="Labels, annotations and placement of the pods.")
 
     def rpc_secret_of(self, pipeline: str) -> str:
-        """The Secret that a pipeline's driver and executors share."""
+        """Return the Secret that a pipeline's driver and executors share."""
         own = self.pipelines.get(pipeline)
         return self.rpc_secret if own is None or own.rpc_secret is None else own.rpc_secret
 
     def secrets_of(self, pipeline: str) -> list[str]:
-        """The Secrets whose keys a pipeline's pods find as files."""
+        """Return the Secrets whose keys are files in a pipeline's pods."""
         own = self.pipelines.get(pipeline)
         return self.secrets if own is None or own.secrets is None else own.secrets
 
@@ -167,10 +173,10 @@ class KubernetesSettings(Strict):
 
 
 def check_root_outlives_pods(root: str, settings: KubernetesSettings) -> None:
-    """See that the storage root is not a folder of a pod, which vanishes with it.
+    """Check that the storage root is not inside a pod, where it would be lost with the pod.
 
     Raises:
-        ValueError: If it is relative, or below none of the volumes.
+        ValueError: If it is relative, or not on one of the volumes.
     """
     folder = root_of_clients(root)
     if "://" in folder:

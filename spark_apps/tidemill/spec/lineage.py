@@ -1,4 +1,4 @@
-"""Where lineage is sent to, and how tables are named there. Values of secrets are never here."""
+"""The receiver of lineage events, and the names of tables in them, without values of secrets."""
 
 from __future__ import annotations
 
@@ -12,35 +12,35 @@ from tidemill.spec.text import Expression, SecretName
 from tidemill.spec.units import Duration
 from tidemill.spec.web_address import WebAddress, check_encrypted
 
-# An identifier that every engine takes without quotes.
+# An identifier that every engine accepts without quotes.
 CatalogName = Annotated[str, Field(pattern=r"^[a-z][a-z0-9_]{0,62}$")]
 
 DEFAULT_NAMESPACE = "tidemill"
 
 
 class Lineage(Strict):
-    """A service that takes OpenLineage events over HTTP, such as Marquez, DataHub or OpenMetadata."""
+    """A service that receives OpenLineage events over HTTP, such as Marquez, DataHub or OpenMetadata."""
 
     url: WebAddress = Field(
-        description="Its address, e.g. https://marquez.example.com:5000; events go to `api/v1/lineage` there."
+        description="URL, e.g. https://marquez.example.com:5000. Events are posted to `api/v1/lineage` below."
     )
     api_key: SecretName | None = Field(
-        None, description="Name of the secret that holds its API key, which is sent as a bearer token."
+        None, description="Name of the secret with the API key, which is sent as a bearer token."
     )
     ca_file: Expression | None = Field(
-        None, description="PEM file with the certificate authority, if not one that Python trusts."
+        None, description="PEM file with the certificate authority, if Python does not trust it by default."
     )
     namespace: str = Field(
         DEFAULT_NAMESPACE,
         pattern=r"^[A-Za-z0-9][A-Za-z0-9._:/-]{0,99}$",
-        description="Namespace of the jobs, one for each environment that the service knows; a job's name is "
-        "that of its pipeline.",
+        description="Namespace of the jobs. Each environment needs a different one. The name of a job is the "
+        "name of its pipeline.",
     )
     every: Duration = Field(
         timedelta(minutes=1),
         validate_default=True,
-        description="Of a run that commits batch after batch, at most one event in this time, of the newest "
-        "batch. `tidemill lineage emit` sends those of all batches afterwards.",
+        description="Minimum time between two events of a run. An event describes the newest batch. "
+        "`tidemill lineage emit` sends the events of all batches afterwards.",
     )
 
     @model_validator(mode="after")

@@ -1,4 +1,4 @@
-"""Where data lies: a folder below the storage root or a URI. A location never climbs out of its folder."""
+"""Locations of data: a folder below the storage root, or a URI. A location cannot leave its folder."""
 
 from __future__ import annotations
 
@@ -9,33 +9,33 @@ from urllib.parse import unquote
 
 from pydantic import AfterValidator, Field
 
-# Object stores end a key at 1,024 bytes; the root and our own folders need their part of it.
+# Object stores limit keys to 1,024 bytes, including the root and Tidemill's own folders.
 MAX_LOCATION = 700
 
-# Of one name in a path, as Linux has it, in bytes.
+# Maximum bytes of one name in a path on Linux.
 MAX_NAME_BYTES = 255
 
-# Of a local root, in bytes. Linux ends a path at 4,096, and the longest path below a root (a staged table's
-# state file, with Hadoop's checksum) has about 400.
+# Maximum bytes of a local root. Linux limits paths to 4,096 bytes, and the longest path below a root (a
+# staged table's state file with Hadoop's checksum) has about 400.
 MAX_ROOT_BYTES = 3_500
 
-# What delta-rs (1.6) reads as a character that it stands for, so that it looks in another folder.
+# Percent-encoded characters, which delta-rs (1.6) decodes, so that it uses another folder.
 _ESCAPE = re.compile(r"%[0-9A-Fa-f]{2}")
 
-# What Spark reads here with the jars of docker/jars.xml (abfss, file), or with hadoop-aws added (s3a).
+# Schemes that Spark supports with the jars of docker/jars.xml (abfss, file), or with hadoop-aws added (s3a).
 DATA_SCHEMES = ("abfss", "abfs", "s3a", "file")
-# What the storage root may be: also obstore must know it, and it says s3 where Spark says s3a.
+# Schemes of a storage root. obstore must support them as well, and it uses s3 for Spark's s3a.
 ROOT_SCHEMES = ("abfss", "abfs", "s3", "s3a", "file")
 
 
 def check_folder(location: str) -> str:
-    """Return the path of data: relative to the storage root, or a URI.
+    """Return the path of data, which is relative to the storage root or a URI.
 
-    An absolute local path is refused: it would mean another folder on each machine without anyone
-    noticing. `file:///…` says the same on purpose.
+    An absolute local path is refused, because it would be a different folder on each machine without
+    warning. `file:///…` states the same explicitly.
 
     Raises:
-        ValueError: Says what is wrong with it, without showing it.
+        ValueError: Describes the problem without showing the path.
     """
     _check_characters(location)
     if "://" in location:
@@ -50,10 +50,10 @@ def check_folder(location: str) -> str:
 
 
 def check_root(location: str) -> str:
-    """Return the storage root: a folder of this machine, relative to the project or absolute, or a URI.
+    """Return the storage root: an absolute folder, a folder relative to the project, or a URI.
 
     Raises:
-        ValueError: Says what is wrong with it, without showing it.
+        ValueError: Describes the problem without showing the path.
     """
     _check_characters(location)
     if "://" in location:
@@ -70,10 +70,10 @@ def check_root(location: str) -> str:
 
 
 def root_of_clients(root: str) -> str:
-    """Return the storage root as all clients know it.
+    """Return the storage root in the form that all clients understand.
 
-    Hadoop says `s3a` where obstore and delta-rs take both. A `file:` URI becomes the path that it stands for,
-    because Hadoop does not decode it and the others do.
+    Hadoop needs `s3a`, and obstore and delta-rs accept `s3` and `s3a`. A `file:` URI becomes a decoded path,
+    because Hadoop does not decode URIs and the others do.
     """
     if root.startswith("file://"):
         return unquote(root.removeprefix("file://"))
@@ -81,7 +81,7 @@ def root_of_clients(root: str) -> str:
 
 
 def root_fault(root: str) -> tuple[str, str] | None:
-    """Return the part of a storage root that a client would take for something else, and why.
+    """Return the part of a storage root that a client would misinterpret, and the reason.
 
     Args:
         root: Absolute path or URI, with the project folder if the declared root is relative to it.
@@ -124,7 +124,7 @@ def _check_scheme(location: str, known: tuple[str, ...]) -> None:
 
 
 def _climbs(part: str) -> bool:
-    """Whether a path segment means the folder above, also in a disguise that some layer may undo."""
+    """Return True if a path segment means the parent folder, also in an encoding that some layer decodes."""
     plain = unicodedata.normalize("NFKC", unquote(unquote(part)))
     return plain.strip() == ".." or re.search(r"(^|[/\\])\.\.([/\\]|$)", plain) is not None
 

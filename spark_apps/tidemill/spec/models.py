@@ -1,4 +1,4 @@
-"""Models of MLflow that a transform applies: which ones, and what was found of them."""
+"""MLflow models that a transform applies, as declared and as resolved."""
 
 from __future__ import annotations
 
@@ -10,9 +10,9 @@ from pydantic import Field, model_validator
 from tidemill.spec.strict import Strict
 from tidemill.spec.text import ResultType
 
-# A name, and an alias, a version, a stage or `latest`, as MLflow writes it.
+# A name and an alias, a version, a stage or `latest`, in MLflow's form.
 MODEL_URI_PATTERN = r"^models:/[^/@:\s\x00-\x1f]{1,255}(?:@[A-Za-z0-9_.-]{1,100}|/[A-Za-z0-9_.-]{1,100})$"
-# Below the storage root: no `.`, `..` or `*`, and no URI.
+# A path below the storage root, without `.`, `..` and `*`. Not a URI.
 MODEL_PATH_PATTERN = r"^[A-Za-z0-9_-][A-Za-z0-9_.=-]{0,99}(?:/[A-Za-z0-9_-][A-Za-z0-9_.=-]{0,99}){0,9}$"
 MODEL_DIGEST_PATTERN = r"^sha256:[0-9a-f]{64}$"
 
@@ -20,31 +20,31 @@ Flavour = Literal["spark", "python_function"]
 
 
 class DeclaredModel(Strict):
-    """A model of MLflow: a registered one by name, or a folder by path and digest.
+    """An MLflow model: a registered model by name, or a folder by path and digest.
 
-    Looked up once, at a driver's start, and put into the ledger of each commit. To follow an alias that was
-    moved, restart the pipeline. A model's files may hold code: those of a folder are not loaded unless they
-    are what `digest` says.
+    A driver resolves the model once, at its start, and records it in the ledger entry of each commit. To use
+    an alias that was moved, restart the pipeline. A model's files may contain code, so the files of a folder
+    are loaded only if they match `digest`.
     """
 
     uri: Annotated[str, Field(pattern=MODEL_URI_PATTERN)] | None = Field(
         None,
-        description="Registered model, by alias, version or stage: models:/fraud@champion, models:/fraud/3, "
+        description="Registered model by alias, version or stage: models:/fraud@champion, models:/fraud/3, "
         "models:/fraud/Production. The environment names the registry.",
     )
     path: Annotated[str, Field(pattern=MODEL_PATH_PATTERN)] | None = Field(
-        None, description="Folder with an MLmodel file, relative to the storage root; needs `digest`."
+        None, description="Folder with an MLmodel file, relative to the storage root. Needs `digest`."
     )
     digest: Annotated[str, Field(pattern=MODEL_DIGEST_PATTERN)] | None = Field(
         None,
-        description="`sha256:` and what `find . -type f -printf '%P\\0' | LC_ALL=C sort -z | "
-        "xargs -0 sha256sum | sha256sum` prints in the folder. With `uri`, the version that is found must "
-        "have it.",
+        description="`sha256:` and the output of `find . -type f -printf '%P\\0' | LC_ALL=C sort -z | "
+        "xargs -0 sha256sum | sha256sum` in the folder. With `uri`, the resolved version must have this "
+        "digest.",
     )
     result_type: ResultType | None = Field(
         None,
-        description="Type of the column `prediction` as Spark DDL, e.g. double. Default: as the model's "
-        "signature says. Not of Spark's own models, which name their columns themselves.",
+        description="Type of the column `prediction` as Spark DDL, e.g. double. Default: the type in the "
+        "model's signature. Not for Spark models, which name their columns themselves.",
     )
 
     @model_validator(mode="after")
@@ -61,15 +61,15 @@ class DeclaredModel(Strict):
 
 @dataclass(frozen=True)
 class ResolvedModel:
-    """What a driver found at its start.
+    """A model as a driver resolved it at its start.
 
     Args:
-        uri: As declared, or `path:` and the folder.
-        digest: Of its files.
-        flavour: By which it is applied.
-        folder: Copy of its files on this machine, which has that digest.
-        version: Version in the registry; None of a folder.
-        result_type: As declared.
+        uri: The declared URI, or `path:` and the folder.
+        digest: Digest of its files.
+        flavour: MLflow flavour that applies it.
+        folder: Copy of its files on this machine, with that digest.
+        version: Version in the registry; None for a folder.
+        result_type: The declared type.
     """
 
     uri: str

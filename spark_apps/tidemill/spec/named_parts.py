@@ -1,4 +1,4 @@
-"""What a pipeline file names is there: size, brokers, schema files, transforms, folders."""
+"""Checks that the parts named by a pipeline file exist: size, brokers, schema files, transforms, folders."""
 
 from __future__ import annotations
 
@@ -19,10 +19,10 @@ if TYPE_CHECKING:
 
 
 def check_named_parts(pipeline: Pipeline) -> None:
-    """Check what the file names.
+    """Check that the parts named by the file exist.
 
     Raises:
-        SpecError: With the file, what is missing and where was looked.
+        SpecError: Names the file, the missing part and the places that were searched.
     """
     spec, project = pipeline.spec, pipeline.environment.project
     _check_size(pipeline)
@@ -63,7 +63,7 @@ def _check_transform(pipeline: Pipeline) -> None:
 
 
 def _check_patterns(pipeline: Pipeline) -> None:
-    """Refuse a pattern below a folder with a colon, because Hadoop (3.5) takes that for a scheme's end."""
+    """Refuse a pattern below a folder with a colon, which Hadoop (3.5) reads as the end of a scheme."""
     layout = pipeline.layout
     sources = [stream.source for stream in pipeline.spec.streams.values()]
     for path in [source.files.path for source in sources if source.files is not None]:

@@ -14,7 +14,7 @@ from tidemill.spec.sources import Source
 
 
 class NamedSource(Source):
-    """One of several sources: a kind of source, and what belongs to it."""
+    """One of several sources, with its payload and event time."""
 
     model_config = ConfigDict(json_schema_extra={"minProperties": 1})
     beside: ClassVar[frozenset[str]] = frozenset({"as_", "payload", "event_time"})
@@ -22,14 +22,14 @@ class NamedSource(Source):
     as_: Literal["stream", "table"] = Field(
         "stream",
         alias="as",
-        description="stream: each record once. table: the whole Delta table at each batch, in its newest "
-        "version, to join with.",
+        description="stream: each record is read once. table: each batch reads the newest version of the "
+        "whole Delta table, for joins.",
     )
     payload: Payload | None = Field(
-        None, description="How records of Kafka, Event Hubs, IoT Hub or files are decoded."
+        None, description="Format of the records of Kafka, Event Hubs, IoT Hub or files."
     )
     event_time: EventTime | None = Field(
-        None, description="When things happened, and how late they may come."
+        None, description="Event-time column, and how late events may arrive."
     )
 
     @model_validator(mode="after")

@@ -1,4 +1,4 @@
-"""Whom an environment tells of streams that need a person and of late runs. No address or secret is here."""
+"""Channels for notifications about unhealthy streams and late runs, without addresses or secrets."""
 
 from __future__ import annotations
 
@@ -8,61 +8,61 @@ from pydantic import AfterValidator, Field
 
 from tidemill.spec.strict import OneOf, Strict
 
-# Id of a connection of Airflow, which knows the address and its secret.
+# Id of an Airflow connection, which has the address and its secret.
 ConnectionId = Annotated[str, Field(pattern=r"^[A-Za-z0-9][A-Za-z0-9_.-]{0,199}$")]
-# What stands in a mail's header: no white space, no list, no template.
+# One address for a mail header, without white space, lists or templates.
 MailAddress = Annotated[
     str, Field(pattern=r"^[A-Za-z0-9.!#$&'*+/=?^_`~-]{1,64}@[A-Za-z0-9](?:[A-Za-z0-9.-]{0,252})$")
 ]
-# As Slack writes it, `#streams`, or its id.
+# Name with `#`, as in `#streams`, or id.
 SlackChannel = Annotated[str, Field(pattern=r"^[#@]?[A-Za-z0-9._-]{1,80}$")]
 
 
 class Log(Strict):
-    """The log of the task, where a service that collects logs may watch for it."""
+    """The log of the Airflow task, for services that collect logs."""
 
-    level: Literal["info", "warning", "error"] = Field("warning", description="Its level there.")
+    level: Literal["info", "warning", "error"] = Field("warning", description="Log level.")
 
 
 class Webhook(Strict):
     """A POST of JSON: `text`, `subject`, `environment` and `changes`."""
 
     connection: ConnectionId = Field(
-        description="Airflow connection with the address: the whole of it as host, or scheme, host and port. "
-        "Login and password are sent by basic authentication, a password alone as a bearer token."
+        description="Airflow connection with the address, either as a URL in `host` or as scheme, host and "
+        "port. Login and password are sent as basic authentication, a password alone as a bearer token."
     )
 
 
 class Email(Strict):
     """A mail, through Airflow's SMTP provider."""
 
-    to: list[MailAddress] = Field(min_length=1, max_length=50, description="Who gets it.")
+    to: list[MailAddress] = Field(min_length=1, max_length=50, description="Recipients.")
     sender: MailAddress | None = Field(
-        None, alias="from", description="Who sends it; else the `from_email` of the connection."
+        None, alias="from", description="Sender. Default: the `from_email` of the connection."
     )
     connection: ConnectionId = Field("smtp_default", description="Airflow connection of the mail server.")
 
 
 class Slack(Strict):
-    """A message in Slack, through Airflow's Slack provider, which must be installed beside Airflow."""
+    """A Slack message, through Airflow's Slack provider, which must be installed together with Airflow."""
 
     connection: ConnectionId = Field(
-        "slack_default", description="Airflow connection of an incoming webhook of Slack."
+        "slack_default", description="Airflow connection of Slack's incoming webhook."
     )
-    channel: SlackChannel | None = Field(None, description="Where to, if the webhook leaves that open.")
+    channel: SlackChannel | None = Field(None, description="Channel, if the webhook does not determine it.")
 
 
 class Channel(OneOf):
-    """One way of telling people."""
+    """One notification channel."""
 
-    log: Log | None = Field(None, description="The task's log.")
-    webhook: Webhook | None = Field(None, description="Any service that takes JSON over HTTP.")
+    log: Log | None = Field(None, description="The log of the Airflow task.")
+    webhook: Webhook | None = Field(None, description="Any service that accepts JSON over HTTP.")
     email: Email | None = Field(None, description="Mail.")
     slack: Slack | None = Field(None, description="Slack.")
 
     @property
     def name(self) -> str:
-        """Tells it apart from the others, without a secret; what it was told is remembered by this."""
+        """Return a unique name without secrets, under which sent notifications are recorded."""
         match self.chosen:
             case Email(to=to, connection=connection):
                 return f"email {connection} to {', '.join(to)}"

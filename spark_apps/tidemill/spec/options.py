@@ -1,4 +1,4 @@
-"""Spark's own options below `options:`, without those that the platform owns."""
+"""Spark's options below `options:`, except those that Tidemill sets itself."""
 
 from __future__ import annotations
 
@@ -16,14 +16,14 @@ from tidemill.spec.kafka_options import (
 from tidemill.spec.near_key import near_key
 from tidemill.spec.text import MAX_EXPRESSION, MAX_NAME
 
-# What Delta's writer knows beside what the platform owns, and what would change a table's columns
-# (`DeltaOptions` of delta-spark 4.4.0).
+# Options of Delta's writer (`DeltaOptions` of delta-spark 4.4.0), without those that Tidemill sets and those
+# that would change a table's columns.
 DELTA_SINK_OPTIONS = frozenset(
     {"compression", "maxRecordsPerFile", "optimizeWrite", "parquet.writer.version", "writePartitionColumns"}
 )
 
-# Setting one of these by hand would break exactly-once, leak a secret or point at another place.
-# Lower case: Spark reads option names without regard to case.
+# Setting one of these manually would break exactly-once, leak a secret or point at another place. In lower
+# case, because Spark's option names are case-insensitive.
 _OWNED = {
     "checkpointlocation": "derived from the pipeline's name",
     "queryname": "derived from the pipeline's name",
@@ -72,7 +72,8 @@ _OWNED = {
     "kafka.transactional.id": "Spark's Kafka sink opens no transactions",
 }
 
-# With these Spark would skip files without an error. Files are decoded here, which makes others unnecessary.
+# Spark would skip files without an error with some of these. Others are unnecessary, because Tidemill decodes
+# the files.
 _OWNED_OF_FILES = {
     "mode": "write `on_invalid:`",
     "columnnameofcorruptrecord": "broken lines go to the quarantine: write `on_invalid:`",
@@ -94,25 +95,25 @@ _OWNED_OF_DELTA = {
     "readchangedata": "write `read_changes:`",
 }
 _OWNED_OF_DELTA_SINK = {"mergeschema": "write `schema_evolution: add_columns` at the sink"}
-# Log entries that expire take files away from readers.
+# Expired log entries would hide files from readers.
 _OWNED_OF_FILES_SINK = {"retention": "a file that was written stays"}
 
-# Spark gives these precedence over `startingOffsets`, at which a backfill begins.
+# Spark prefers these over `startingOffsets`, which a backfill sets.
 _OWNED_OF_KAFKA = {
     "startingtimestamp": "write a moment as `starting_offsets:`",
     "startingoffsetsbytimestamp": "write a moment as `starting_offsets:`",
     "startingoffsetsbytimestampstrategy": "a partition without records since the moment starts at its end",
 }
 
-# By source and sink; of a name that several have, the meanings differ.
+# Options by source and sink. A name that occurs in several has different meanings.
 OWNED_OPTIONS = (_OWNED, _OWNED_OF_FILES, _OWNED_OF_KAFKA, _OWNED_OF_DELTA, _OWNED_OF_DELTA_SINK)
 
 
 def check_options(options: Mapping[str, str]) -> Mapping[str, str]:
-    """Return `options` if none is owned by the platform.
+    """Return `options` if Tidemill sets none of them itself.
 
     Raises:
-        ValueError: Names each owned option and where its value comes from.
+        ValueError: Names each such option and the origin of its value.
     """
     for name, value in options.items():
         if not name.isprintable() or not 0 < len(name) <= MAX_NAME or " " in name:
@@ -124,19 +125,19 @@ def check_options(options: Mapping[str, str]) -> Mapping[str, str]:
 
 
 def check_files_options(options: Mapping[str, str]) -> Mapping[str, str]:
-    """Return `options` if none of them would make Spark lose something of the files."""
+    """Return `options` if none of them would make Spark skip files or data."""
     _check_not_owned(options, _OWNED_OF_FILES)
     return check_options(options)
 
 
 def check_delta_source_options(options: Mapping[str, str]) -> Mapping[str, str]:
-    """Return `options` if none of them changes where a table is read from, or what is read of it."""
+    """Return `options` if none of them changes the start of reading or the rows that are read."""
     _check_not_owned(options, _OWNED_OF_DELTA)
     return check_options(options)
 
 
 def check_files_sink_options(options: Mapping[str, str]) -> Mapping[str, str]:
-    """Return `options` if none of them would take files away from readers."""
+    """Return `options` if none of them would hide files from readers."""
     _check_not_owned(options, _OWNED_OF_FILES_SINK)
     return check_options(options)
 
@@ -179,7 +180,7 @@ def _check_not_owned(options: Mapping[str, str], owned: Mapping[str, str]) -> No
 def _check_known(
     options: Mapping[str, str], spark: frozenset[str], client: frozenset[str]
 ) -> Mapping[str, str]:
-    # Spark reads its own names without regard to case, but hands `kafka.…` names on as they are written.
+    # Spark's names are case-insensitive, but it passes `kafka.…` names to the client unchanged.
     of_spark = {name.lower() for name in spark}
     of_client = {f"kafka.{name}" for name in client}
     for name in options:
@@ -196,7 +197,7 @@ def _check_known(
 
 
 def _as_text(options: object) -> object:
-    """Spark's options are text; YAML gives numbers and booleans too."""
+    """Convert values to text as Spark needs it, because YAML also has numbers and booleans."""
     if not isinstance(options, Mapping):
         return options
     nested = [str(name) for name, value in options.items() if not isinstance(value, str | int | float)]

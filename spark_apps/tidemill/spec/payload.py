@@ -1,4 +1,4 @@
-"""How the records of a topic are decoded: `payload: {<format>: {...}}`."""
+"""The format of the records of a topic: `payload: {<format>: {...}}`."""
 
 from __future__ import annotations
 
@@ -19,23 +19,22 @@ from tidemill.spec.units import Size
 OnInvalid = Annotated[
     Literal["quarantine", "fail"],
     Field(
-        description="Records that do not fit: put them into the quarantine table and go on, or stop.",
+        description="Handling of records that do not fit. quarantine: they go to the quarantine table, and "
+        "the pipeline continues. fail: the pipeline stops.",
     ),
 ]
-# Kafka's default limit is 1 MB; a larger record is nearly always a mistake, and one of them in each
-# partition at once must fit the Python worker's memory beside a whole batch.
+# Kafka's default limit is 1 MB, and a larger record is nearly always a mistake. One such record of each
+# partition must fit into the Python worker's memory in addition to a whole batch.
 MaxRecordBytes = Annotated[
     Size,
-    Field(
-        2**20, description="Longest record that is decoded; longer ones are invalid.", validate_default=True
-    ),
+    Field(2**20, description="Maximum size of a record. Larger records are invalid.", validate_default=True),
 ]
-KeepRaw = Annotated[bool, Field(description="Keep the undecoded record as the column kafka_value.")]
+KeepRaw = Annotated[bool, Field(description="Keep the undecoded record in the column kafka_value.")]
 Tombstones = Annotated[
     Literal["reject", "keep"],
     Field(
-        description="Records without a value, by which compacted topics delete a key. reject: they are "
-        "invalid. keep: rows whose decoded columns are null; `kafka_key` says whose they are."
+        description="Handling of records without a value, which delete a key in compacted topics. reject: "
+        "they are invalid. keep: they become rows with null in all decoded columns; `kafka_key` has the key."
     ),
 ]
 JsonSchemaFile = Annotated[str, Field(pattern=SCHEMA_FILE_PATTERN)]
@@ -56,11 +55,12 @@ ProtobufFile = Annotated[str, Field(pattern=PROTOBUF_FILE_PATTERN), BeforeValida
 WritersFrom = Annotated[
     Literal["ids", "registry"],
     Field(
-        description="With `framing: confluent`, who tells each writer's schema: `ids`, or `registry`, the "
-        "environment's `schema_registry`. What it tells is kept with the pipeline's state."
+        description="With `framing: confluent`, the origin of the writers' schemas: the key `ids`, or "
+        "registry for the environment's `schema_registry`. Schemas from the registry are stored with the "
+        "pipeline's state."
     ),
 ]
-# Registries count up from 1, in four bytes.
+# Registries assign IDs from 1 up, in four bytes.
 SchemaId = Annotated[int, Field(ge=0, lt=2**31)]
 
 
@@ -68,7 +68,7 @@ class JsonPayload(Strict):
     """Each record is one JSON object."""
 
     schema_: JsonSchemaFile = Field(
-        alias="schema", description="File in conf/schemas/ with the record's JSON Schema."
+        alias="schema", description="File in conf/schemas/ with the JSON Schema of a record."
     )
     on_invalid: OnInvalid = "quarantine"
     max_record_bytes: MaxRecordBytes = 2**20
@@ -77,7 +77,7 @@ class JsonPayload(Strict):
 
 
 class TextPayload(Strict):
-    """Each record is a text in UTF-8; it becomes the column `value`."""
+    """Each record is UTF-8 text, which becomes the column `value`."""
 
     on_invalid: OnInvalid = "quarantine"
     max_record_bytes: MaxRecordBytes = 2**20
@@ -86,14 +86,14 @@ class TextPayload(Strict):
 
 
 class CsvPayload(Strict):
-    """Each record is one line of CSV without a header: the fields of the schema, in its order."""
+    """Each record is one line of CSV without a header, with the fields of the schema in order."""
 
     schema_: JsonSchemaFile = Field(
         alias="schema",
-        description="File in conf/schemas/ with a JSON Schema: its properties are the fields, in order. An "
-        "empty field is null, an empty one in quotes an empty text.",
+        description="File in conf/schemas/ with a JSON Schema, whose properties are the fields in order. An "
+        "empty field is null, and an empty field in quotes is empty text.",
     )
-    separator: str = Field(",", description="The character between two fields.", min_length=1, max_length=1)
+    separator: str = Field(",", description="Character between two fields.", min_length=1, max_length=1)
     on_invalid: OnInvalid = "quarantine"
     max_record_bytes: MaxRecordBytes = 2**20
     keep_raw: KeepRaw = False
@@ -116,13 +116,13 @@ class AvroPayload(Strict):
     )
     framing: Literal["plain", "confluent"] = Field(
         "plain",
-        description="What stands before the datum: nothing, or a zero byte and the number of the writer's "
-        "schema in four bytes, as the serializers of schema registries write it.",
+        description="Bytes before the datum. plain: none. confluent: a zero byte and the ID of the writer's "
+        "schema in four bytes, as the serializers of schema registries write them.",
     )
     ids: dict[SchemaId, AvroFile] = Field(
         {},
-        description="With `framing: confluent`, the file with each writer's schema, e.g. {7: event.avsc}. "
-        "A record with another number is invalid.",
+        description="With `framing: confluent`, the schema file of each writer by schema ID, e.g. {7: "
+        "event.avsc}. A record with another ID is invalid.",
     )
     writers: WritersFrom = "ids"
     on_invalid: OnInvalid = "quarantine"
@@ -141,23 +141,24 @@ class ProtobufPayload(Strict):
 
     schema_: ProtobufFile = Field(
         alias="schema",
-        description="File in conf/schemas/ with a descriptor set, as Spark's from_protobuf takes it: "
+        description="File in conf/schemas/ with a descriptor set, as for Spark's from_protobuf: "
         "`protoc --include_imports --descriptor_set_out=order.desc order.proto`.",
     )
     message: str = Field(
-        description="Name of the message with its package; its fields are the columns.",
+        description="Name of the message with its package. Its fields are the columns.",
         pattern=MESSAGE_PATTERN,
         max_length=MAX_SENTENCE,
     )
     framing: Literal["plain", "confluent"] = Field(
         "plain",
-        description="What stands before the message: nothing, or a zero byte, the number of the writer's "
-        "schema in four bytes and the message's place in it, as the serializers of schema registries write.",
+        description="Bytes before the message. plain: none. confluent: a zero byte, the ID of the writer's "
+        "schema in four bytes, and the message's indexes in the schema, as the serializers of schema "
+        "registries write them.",
     )
     ids: dict[SchemaId, ProtobufFile] = Field(
         {},
-        description="With `framing: confluent`, the file with each writer's schema, e.g. {7: event.desc}. "
-        "A record with another number is invalid.",
+        description="With `framing: confluent`, the schema file of each writer by schema ID, e.g. {7: "
+        "event.desc}. A record with another ID is invalid.",
     )
     writers: WritersFrom = "ids"
     on_invalid: OnInvalid = "quarantine"
@@ -187,28 +188,28 @@ def _check_framing(payload: AvroPayload | ProtobufPayload, example: str) -> None
 
 
 class Payload(OneOf):
-    """Exactly one format of the records; without `payload:` they stay bytes."""
+    """Exactly one format of the records. Without `payload:` they stay bytes."""
 
     json_: JsonPayload | None = Field(None, alias="json", description="Each record is one JSON object.")
-    text: TextPayload | None = Field(None, description="Each record is a text in UTF-8.")
+    text: TextPayload | None = Field(None, description="Each record is UTF-8 text.")
     csv: CsvPayload | None = Field(None, description="Each record is one line of CSV.")
     avro: AvroPayload | None = Field(None, description="Each record is one Avro datum.")
     protobuf: ProtobufPayload | None = Field(None, description="Each record is one Protobuf message.")
 
     @property
     def format(self) -> str:
-        """The key, as it is written."""
+        """Return the format's key in the file."""
         return self.kind.rstrip("_")
 
     @property
     def asks_registry(self) -> bool:
-        """Whether the environment's schema registry tells the writers' schemas."""
+        """Return True if the writers' schemas come from the environment's schema registry."""
         registered = self.avro or self.protobuf
         return registered is not None and registered.writers == "registry"
 
     @property
     def schema_files(self) -> dict[str, str]:
-        """Names of the files in conf/schemas/, by the key that names them."""
+        """Return the names of the files in conf/schemas/ by the key that names them."""
         if self.text is not None:
             return {}
         files = {f"payload.{self.format}.schema": self.chosen.schema_}

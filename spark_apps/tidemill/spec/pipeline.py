@@ -45,79 +45,88 @@ Named = TypeVar("Named", NamedSource, DeclaredModel)
 
 
 class Run(Strict):
-    """How the pipeline runs."""
+    """Mode, trigger, schedule, size and limits of the pipeline's runs."""
 
-    mode: Literal["stream", "incremental"] = Field("stream", description="Long-running, or by schedule.")
+    mode: Literal["stream", "incremental"] = Field(
+        "stream", description="stream: runs all the time. incremental: scheduled runs that end."
+    )
     trigger_: DeclaredTrigger | None = Field(
         None,
         alias="trigger",
-        description="Of a stream: shortest time between the starts of two batches. Default: `0 seconds`, as "
-        "in Spark: a batch starts as soon as the last one has ended and there is something to read. A longer "
-        "one, e.g. `10 seconds`, makes fewer and larger files. Or `{continuous: 1 second}`, `{real_time: 5 "
-        "minutes}`, which write rows as they come, with fewer promises. Of mode incremental: available_now, "
-        "the default there, or once.",
+        description="For mode stream: minimum time between the starts of two batches. The default is "
+        "`0 seconds`, as in Spark: a batch starts as soon as the last one has ended and there is data. A "
+        "longer interval, e.g. `10 seconds`, makes fewer and larger files. `{continuous: 1 second}` and "
+        "`{real_time: 5 minutes}` write each row as it arrives, with fewer guarantees. For mode incremental: "
+        "available_now (the default) or once.",
     )
     progress_within: Patience | None = Field(
         None,
-        description="Longest time of a stream without a committed batch and without an empty source, before "
-        "it counts as making no progress. Default: that of the environment, or three triggers.",
+        description="Maximum time that a stream may go without committing a batch or finding its source "
+        "empty. After that, it counts as making no progress. Default: the environment's value or three "
+        "triggers, whichever is longer.",
     )
     schedule: Schedule | None = Field(
-        None, description="Cron expression in UTC or preset such as @daily; for mode incremental only."
+        None, description="For mode incremental only: cron expression in UTC, or a preset such as @daily."
     )
     deadline: Duration | None = Field(
         None,
-        description="For mode incremental: how long after it was queued a run must have ended. One that is "
-        "late is told to `notify` of the environment, and goes on.",
+        description="For mode incremental: maximum time from queueing a run to its end. A late run "
+        "continues, "
+        "and is reported to the channels in the environment's `notify`.",
     )
     asset_every: Duration | None = Field(
         None,
-        description="For mode stream: how often, at most, what was committed since is told as one event of "
-        "each table's Airflow asset, so that DAGs scheduled on it run. Without it a stream tells none.",
+        description="For mode stream: minimum time between two Airflow asset events of a table. An event "
+        "covers all commits since the last one and starts the DAGs that are scheduled on the asset. Without "
+        "this key, a stream emits no asset events.",
     )
     size: SizeName = Field("small", description="Driver size named in the environment.")
-    # Each partition of a stateful operator is a state store of its own: thousands are a wrong unit.
+    # Each partition of a stateful operator is a separate state store, so thousands are a mistake.
     shuffle_partitions: Count = Field(
         2,
         le=4096,
-        description="Partitions of stateful operators. Fixed when the checkpoint is born: Spark ignores a "
-        "later change.",
+        description="Number of partitions of stateful operators. It is fixed when the checkpoint is created; "
+        "Spark ignores later changes.",
     )
     state_store: StateStore = Field(
         "rocksdb",
-        description="What holds the state of stateful operators: `rocksdb`, on disk beside the heap; or "
-        "`memory`, all of it in the heap, for a state of a few megabytes. Fixed when the checkpoint is born. "
-        "`transformWithState` and `tidemill checkpoint repartition` need `rocksdb`.",
+        description="State store of stateful operators. rocksdb: on disk and outside the heap. memory: in "
+        "the heap, for a few megabytes of state. It is fixed when the checkpoint is created. "
+        "`transformWithState` and `tidemill checkpoint repartition` need rocksdb.",
     )
     unbounded_state: Literal["refused", "accepted"] = Field(
         "refused",
-        description="An inner join of two streams, or a deduplication, without a bound in event time: it "
-        "keeps every row or key for ever. accepted: it runs, with the warning TIDE-PLAN-046 in `tidemill "
-        "plan NAME --spark`, and `tidemill checkpoint doctor` reports how fast its state grows. Outer and "
-        "semi joins always need the bound: without it they never find out that a row has no match.",
+        description="Whether an inner join of two streams, or a deduplication, may run without a bound in "
+        "event time. Its state then keeps every row or key forever. accepted: it runs, `tidemill plan NAME "
+        "--spark` warns (TIDE-PLAN-046), and `tidemill checkpoint doctor` reports how fast the state grows. "
+        "Outer and semi joins always need the bound, because without it they never learn that a row has no "
+        "match.",
     )
     spark_ui: bool | None = Field(
         None,
-        description="Whether its drivers serve Spark's own UI. Default: as the environment says.",
+        description="If true, the pipeline's drivers serve Spark's UI. Default: `spark_ui` of the "
+        "environment.",
     )
     rewindable: Duration | None = Field(
         None,
         description="How far back the pipeline can be rewound, e.g. `3 days`. Default: 4 hours, or less "
-        "where that is too many files. `tidemill plan` tells what is kept.",
+        "if that would be too many files. `tidemill plan` shows how much is kept.",
     )
 
     on_poison: Literal["stop", "quarantine"] = Field(
         "stop",
-        description="A record of a topic at which the transform itself fails, such as a division by zero or "
-        "a Python function that raises. stop: each start repeats the batch and fails. quarantine: the batch "
-        "is run again in parts until the record is found; it goes to the quarantine with the error "
-        "(`transform_failed`), and the stream goes on. Not for transforms that keep state.",
+        description="Handling of a topic's record at which the transform fails, for example by a division by "
+        "zero or an exception in a Python function. stop: each start repeats the batch and fails. "
+        "quarantine: "
+        "the batch is run again in parts until the record is found. The record goes to the quarantine with "
+        "the error (`transform_failed`), and the stream continues. Not for transforms that keep state.",
     )
     max_poison_records: Count | None = Field(
         None,
         le=LARGEST_MOST,
-        description=f"Most records that the same code may leave out so, of all batches; {DEFAULT_MOST} by "
-        "default. With one more the pipeline stops and names them. A backfill has as many of its own.",
+        description=f"Maximum number of records that the same code may leave out in all batches; "
+        f"{DEFAULT_MOST} by default. One more stops the pipeline with a list of them. A backfill has a "
+        "separate limit of the same size.",
     )
 
     @model_validator(mode="after")
@@ -145,76 +154,76 @@ class Run(Strict):
 
     @property
     def accepts_unbounded_state(self) -> bool:
-        """Return True if the state may grow for ever."""
+        """Return True if the state may grow forever."""
         return self.unbounded_state == "accepted"
 
     @property
     def most_poison(self) -> int:
-        """Most records that may be left out because the transform fails at them."""
+        """Return the maximum number of records to leave out because the transform fails at them."""
         return self.max_poison_records or DEFAULT_MOST
 
     @property
     def own_trigger(self) -> Trigger:
-        """When batches are made in its own mode: as declared, else the default of the mode."""
+        """Return the trigger in the declared mode: the declared one, or the mode's default."""
         return self.trigger_ or DEFAULT_TRIGGERS[self.mode]
 
     @property
     def trigger(self) -> timedelta:
-        """Shortest time between the starts of two batches of a stream."""
+        """Return the minimum time between the starts of two batches of a stream."""
         return self.own_trigger.interval
 
     def is_without_batches(self, mode: str) -> bool:
-        """Whether it writes rows as they come, without foreachBatch, if it runs in this mode."""
+        """Return True if a run in this mode writes rows as they arrive, without foreachBatch."""
         return self.trigger_of(mode) in WITHOUT_BATCHES
 
     def trigger_of(self, mode: str) -> str:
-        """When batches are made if it runs as a stream or incrementally, perhaps other than declared."""
+        """Return the kind of trigger for a run in `mode`, which may differ from the declared mode."""
         if mode == self.mode:
             return self.own_trigger.kind
         return "interval" if mode == "stream" else "available_now"
 
 
 class PipelineSpec(Strict):
-    """One declared flow. Its name is the name of its file."""
+    """A declared pipeline. Its name is the name of its file."""
 
-    description: Sentence = Field(description="One sentence: what the result is.")
-    owner: Line = Field(description="Team that answers for it.")
-    source_: Source | None = Field(None, alias="source", description="Where records come from.")
+    description: Sentence = Field(description="One sentence that describes the result.")
+    owner: Line = Field(description="Team that is responsible for the pipeline.")
+    source_: Source | None = Field(None, alias="source", description="Source of the records.")
     payload_: Payload | None = Field(
-        None, alias="payload", description="How records of Kafka, Event Hubs, IoT Hub or files are decoded."
+        None, alias="payload", description="Format of the records of Kafka, Event Hubs, IoT Hub or files."
     )
     event_time_: EventTime | None = Field(
-        None, alias="event_time", description="When things happened, and how late they may come."
+        None, alias="event_time", description="Event-time column, and how late events may arrive."
     )
     sources: dict[SourceName, NamedSource] | None = Field(
         None,
-        description="In the place of `source`, `payload` and `event_time`: streams, and the tables that they "
-        "are joined with, by name. The names are the transform's parameters. Several streams are in the "
-        "checkpoint by their names.",
+        description="Instead of `source`, `payload` and `event_time`: streams, and the tables to join with "
+        "them, by name. The names are the transform's parameters. The checkpoint identifies several streams "
+        "by their names.",
         min_length=1,
         max_length=20,
     )
     transform: str | None = Field(
         None,
-        description="file:function in spark_apps/transforms, a pure function DataFrame -> DataFrame; with "
-        "`sources`, of one DataFrame for each. Or file.sql there: one query over the sources by their names, "
-        "over `source` if there is only one.",
+        description="file:function in spark_apps/transforms: a pure function DataFrame -> DataFrame. With "
+        "`sources`, it takes one DataFrame for each. Or file.sql in the same folder: one query over the "
+        "sources by name, or over `source` if there is only one.",
         pattern=TRANSFORM_PATTERN,
     )
     models: dict[SourceName, DeclaredModel] | None = Field(
         None,
-        description="Models of MLflow by name. The names are further parameters of the transform, where "
-        "`fraud.predict(rows)` gives the rows with the columns of a Spark model, or with `prediction`.",
+        description="MLflow models by name. The names are additional parameters of the transform. There, "
+        "`fraud.predict(rows)` returns the rows with the columns of a Spark model, or with `prediction`.",
         min_length=1,
         max_length=20,
     )
-    # Each sink reads the batch again from the cache; more than this wants pipelines of their own.
+    # Each sink reads the batch again from the cache. More sinks than this belong into separate pipelines.
     sinks: list[Sink] = Field(
-        description="Where the result goes; each row to every sink that takes it.",
+        description="Destinations of the result. Every sink gets each row that matches its `where`.",
         min_length=1,
         max_length=20,
     )
-    run: Run = Field(Run(), description="How it runs.")
+    run: Run = Field(Run(), description="Mode, trigger, schedule and limits of runs.")
 
     @field_validator("run", mode="before")
     @classmethod
@@ -316,7 +325,7 @@ class PipelineSpec(Strict):
 
     @property
     def streams(self) -> dict[str, PipelineSpec]:
-        """For each source that is a stream, by its name in the ledger: this declaration with no other one."""
+        """Return for each stream, by its name in the ledger, this declaration with that stream only."""
         names = self._stream_names
         if len(names) < 2:
             return {SOURCE_NAME: self}
@@ -325,38 +334,38 @@ class PipelineSpec(Strict):
 
     @property
     def has_named_streams(self) -> bool:
-        """Whether it has several streams, which are in the checkpoint by their names."""
+        """Return True if there are several streams, which the checkpoint identifies by name."""
         return len(self._stream_names) > 1
 
     @property
     def is_replayable(self) -> bool:
-        """Whether a batch can be read again; else each start begins anew."""
+        """Return True if a batch can be read again; otherwise each start begins from scratch."""
         return all(stream.source.facts.replayable for stream in self.streams.values())
 
     @property
     def parameter(self) -> str:
-        """The transform's parameter for the one stream."""
+        """Return the transform's parameter for the single stream."""
         return next(iter(self._stream_names), SOURCE_NAME)
 
     @property
     def source(self) -> Source:
-        """The one stream's source, whose records are read, each once."""
-        # `_sources_fit` has seen to it that there is one.
+        """Return the source of the single stream."""
+        # `_sources_fit` ensures that there is one.
         return cast("Source", self._stream or self.source_)
 
     @property
     def payload(self) -> Payload | None:
-        """How its records are decoded."""
+        """Return the payload of the single stream."""
         return self.payload_ if self._stream is None else self._stream.payload
 
     @property
     def event_time(self) -> EventTime | None:
-        """When its records happened."""
+        """Return the event time of the single stream."""
         return self.event_time_ if self._stream is None else self._stream.event_time
 
     @property
     def tables(self) -> dict[str, str]:
-        """The table of each source that is joined as a whole, by its name."""
+        """Return the table of each source that is joined as a whole, by the source's name."""
         named = (self.sources or {}).items()
         return {name: source.delta.table for name, source in named if source.as_ == "table" and source.delta}
 
@@ -370,24 +379,24 @@ class PipelineSpec(Strict):
             return None
         names = self._stream_names
         if len(names) > 1:
-            # Whoever asks would do for the first what all of them need.
+            # The caller would handle only the first stream.
             raise LookupError(f"the pipeline has several streams, {', '.join(names)}: ask each of `streams`")
         return self.sources[names[0]]
 
     @property
     def delta_sinks(self) -> list[DeltaSink]:
-        """The tables that this pipeline writes."""
+        """Return the Delta sinks of this pipeline."""
         return [sink.delta for sink in self.sinks if sink.delta is not None]
 
     @property
     def sink_transforms(self) -> dict[str, str]:
-        """The transforms of sinks, by their keys in the file."""
+        """Return the transforms of sinks by their keys in the file."""
         keys = ((f"sinks[{place}].{sink.kind}.transform", sink) for place, sink in enumerate(self.sinks))
         return {key: sink.chosen.transform for key, sink in keys if sink.chosen.transform is not None}
 
     @property
     def file_format(self) -> str:
-        """Format of the files of the one stream; empty for other sources."""
+        """Return the file format of the single stream; empty for other sources."""
         files = self.source.files
         if files is None:
             return ""
@@ -395,13 +404,13 @@ class PipelineSpec(Strict):
 
     @property
     def stops_at_invalid(self) -> bool:
-        """True if the one stream stops at the first record that does not fit."""
+        """Return True if the single stream stops at the first record that does not fit."""
         declared = self.payload.chosen if self.payload is not None else self.source.files
         return declared is not None and declared.on_invalid == "fail"
 
     @property
     def rejects_records(self) -> bool:
-        """Whether records can be rejected when they are read."""
+        """Return True if reading can reject records."""
         return any(
             stream.payload is not None or stream.source.files is not None or stream.max_ahead is not None
             for stream in self.streams.values()
@@ -409,12 +418,12 @@ class PipelineSpec(Strict):
 
     @property
     def has_quarantine(self) -> bool:
-        """Whether records can be rejected, or rows of a table that violate an expectation."""
+        """Return True if records can be rejected or rows that violate an expectation quarantined."""
         return self.rejects_records or any(table.quarantines for table in self.delta_sinks)
 
     @property
     def quarantines_rows(self) -> bool:
-        """True if records that cannot be used go to the quarantine instead of stopping the pipeline."""
+        """Return True if unusable records go to the quarantine instead of stopping the pipeline."""
         readers = [
             stream.payload.chosen if stream.payload is not None else stream.source.files
             for stream in self.streams.values()
@@ -427,43 +436,44 @@ class PipelineSpec(Strict):
 
     @property
     def has_expectations(self) -> bool:
-        """Whether rows of a table are checked."""
+        """Return True if a table has expectations."""
         return any(table.expectations for table in self.delta_sinks)
 
     @property
     def leaves_out_poison(self) -> bool:
-        """Whether records at which the transform fails go to the quarantine, and the stream goes on."""
+        """Return True if records at which the transform fails go to the quarantine."""
         return self.run.on_poison == "quarantine"
 
     @property
     def keeps_late(self) -> bool:
-        """Whether late records are set aside, into a table of their own."""
+        """Return True if late records go to a separate table."""
         times = [stream.event_time for stream in self.streams.values()]
         return any(event_time is not None and event_time.late == "table" for event_time in times)
 
     @property
     def sets_aside(self) -> bool:
-        """Whether any record can be set aside, as rejected or as late."""
+        """Return True if any record can be set aside as rejected or late."""
         return self.rejects_records or self.keeps_late
 
     @property
     def asides(self) -> tuple[str, ...]:
-        """The tables of records that were set aside which the pipeline may have.
+        """Return the tables of rejected and late records that the pipeline may have.
 
-        They may be of an earlier declaration: payload, expectations and `late` can change between two starts.
+        An earlier declaration may have written them, because payload, expectations and `late` can change
+        between two starts.
         """
         timed = any(stream.event_time is not None for stream in self.streams.values())
         return (QUARANTINE_OUTPUT, LATE_OUTPUT) if timed else (QUARANTINE_OUTPUT,)
 
     @property
     def max_ahead(self) -> timedelta | None:
-        """How far an event of the one stream may be ahead of its arrival; None without a limit."""
+        """Return how far an event of the single stream may be ahead of its arrival; None if unlimited."""
         limit = "off" if self.event_time is None else self.event_time.max_ahead
         return limit if isinstance(limit, timedelta) else None
 
     @property
     def sink_code(self) -> dict[str, str]:
-        """Classes and functions that sinks hand rows to, by their keys in the file."""
+        """Return the classes and functions that sinks pass rows to, by their keys in the file."""
         return {
             f"sinks[{place}].{sink.kind}": sink.code
             for place, sink in enumerate(self.sinks)
@@ -472,9 +482,9 @@ class PipelineSpec(Strict):
 
     @property
     def output_mode(self) -> OutputMode:
-        """Spark's output mode, as the sinks need it; append where none says so.
+        """Return Spark's output mode that the sinks need; append if no sink needs another.
 
-        Real-time mode knows update only, the same for the rows without state that it writes.
+        Real-time mode supports only update, which equals append for its stateless rows.
         """
         usual: OutputMode = "update" if self.run.trigger_of(self.run.mode) == "real_time" else "append"
         return next(iter(modes_needed(self.sinks)), usual)

@@ -1,7 +1,7 @@
-"""What driver pods and executor pods have in common, as parts of Kubernetes documents. Pure.
+"""The common parts of driver and executor pods, as Kubernetes documents. Pure functions.
 
-Drivers are made by `tidemill.control.kubernetes`, executors by Spark from a template that the engine writes.
-Every part fits the pod security level `restricted`. Each call makes new maps and lists.
+`tidemill.control.kubernetes` creates drivers, and Spark creates executors from a template that the engine
+writes. Every part meets the pod security level `restricted`. Each call returns new maps and lists.
 """
 
 from __future__ import annotations
@@ -16,25 +16,25 @@ from tidemill.spec.project import Environment, Pipeline
 Part = dict[str, Any]
 Component = Literal["driver", "executor"]
 
-# User and group of the images (docker/), so that volumes are theirs.
+# User and group of the images (docker/), so that they own their volumes.
 USER_ID = 10001
 
-# Where the images keep the project, and where a pod finds what is mounted into it.
+# Folder of the project in the images, and mount paths in a pod.
 PROJECT_FOLDER = "/opt/tidemill/project"
 ENVIRONMENT_FOLDER = "/etc/tidemill/environment"
 RPC_SECRET_FOLDER = "/run/secrets/tidemill-rpc"  # noqa: S105  # a folder's name
 RPC_SECRET_FILE = f"{RPC_SECRET_FOLDER}/secret"
 HOME_FOLDER = "/home/tidemill"
 
-# A pod's own scratch space, an emptyDir: it lives as long as the pod, over restarts of its container.
-SCRATCH_FOLDER = "/tmp"  # noqa: S108  # not shared with anybody
+# Scratch space of a pod. An emptyDir lives as long as the pod and survives restarts of its container.
+SCRATCH_FOLDER = "/tmp"  # noqa: S108  # not shared with other pods
 
 # Ports of a driver pod. Fixed, so that network policies can name them.
 DRIVER_PORT = 7078
 BLOCK_MANAGER_PORT = 7079
 HTTP_PORT = 8080
 
-# Variables by which a driver knows its pod.
+# Environment variables with the identity of a driver's pod.
 POD_NAME_VARIABLE = "TIDEMILL_POD_NAME"
 POD_IP_VARIABLE = "TIDEMILL_POD_IP"
 POD_UID_VARIABLE = "TIDEMILL_POD_UID"
@@ -48,8 +48,8 @@ PIPELINE_LABEL = "tidemill/pipeline"
 MODE_LABEL = "tidemill/mode"
 DIGEST_LABEL = "tidemill/spec-digest"
 
-# Memory of a pod beside the JVM's heap: as Spark reckons for Python (40 %), and enough for the smallest
-# driver's metaspace, threads and two Python workers with Arrow (about 400 MB measured).
+# Memory of a pod outside the JVM's heap. The factor is Spark's for Python (40 %). The minimum is enough for
+# the smallest driver's metaspace, threads and two Python workers with Arrow (about 400 MB measured).
 OVERHEAD_FACTOR = 0.4
 LEAST_OVERHEAD = 512 * 2**20
 
@@ -59,7 +59,7 @@ EXECUTOR_CONTAINER = "executor"
 
 
 def labels(component: Component | None, pipeline: str, mode: str, digest: str) -> dict[str, str]:
-    """Labels of an object of a pipeline; `component` is None for one that is no pod."""
+    """Return the labels of a pipeline's object; `component` is None for objects other than pods."""
     part = {} if component is None else {COMPONENT_LABEL: component}
     return {
         NAME_LABEL: "tidemill",
@@ -72,7 +72,7 @@ def labels(component: Component | None, pipeline: str, mode: str, digest: str) -
 
 
 def pod_metadata(settings: KubernetesSettings, own: Mapping[str, str]) -> Part:
-    """Labels and annotations of a pod: those of the environment, then our own."""
+    """Return the labels and annotations of a pod: those of the environment, then Tidemill's."""
     return {
         "labels": {**settings.pods.labels, **own},
         "annotations": dict(settings.pods.annotations),
@@ -80,20 +80,20 @@ def pod_metadata(settings: KubernetesSettings, own: Mapping[str, str]) -> Part:
 
 
 def pod_security() -> Part:
-    """Security context of a pod."""
+    """Return the security context of a pod."""
     return {
         "runAsNonRoot": True,
         "runAsUser": USER_ID,
         "runAsGroup": USER_ID,
         "fsGroup": USER_ID,
-        # A big volume's files are not all touched at every start.
+        # Avoids changing all files of a large volume at every start.
         "fsGroupChangePolicy": "OnRootMismatch",
         "seccompProfile": {"type": "RuntimeDefault"},
     }
 
 
 def container_security() -> Part:
-    """Security context of a container."""
+    """Return the security context of a container."""
     return {
         "allowPrivilegeEscalation": False,
         "capabilities": {"drop": ["ALL"]},
@@ -104,7 +104,7 @@ def container_security() -> Part:
 
 
 def placement(settings: KubernetesSettings) -> Part:
-    """Where a pod may run and from where its image may come: fields of a pod's `spec`."""
+    """Return the fields of a pod's `spec` for placement and image registry."""
     pods = settings.pods
     part: Part = {}
     if pods.node_selector:
@@ -119,7 +119,7 @@ def placement(settings: KubernetesSettings) -> Part:
 
 
 def volumes(pipeline: Pipeline) -> list[Part]:
-    """Volumes of a pod: scratch space, the claims, the pipeline's secrets."""
+    """Return the volumes of a pod: scratch space, the claims, the pipeline's secrets."""
     settings = kubernetes_of(pipeline.environment)
     claims = [
         {"name": f"claim-{number}", "persistentVolumeClaim": {"claimName": volume.claim}}
@@ -140,7 +140,7 @@ def volumes(pipeline: Pipeline) -> list[Part]:
 
 
 def mounts(pipeline: Pipeline) -> list[Part]:
-    """Where a container finds them."""
+    """Return the volume mounts of a container."""
     settings = kubernetes_of(pipeline.environment)
     claims = [
         {"name": f"claim-{number}", "mountPath": volume.path}
@@ -159,9 +159,9 @@ def mounts(pipeline: Pipeline) -> list[Part]:
 
 
 def executor_pod(pipeline: Pipeline, mode: str, further_labels: Mapping[str, str]) -> Part:
-    """Spark's template of the executors of a driver; image, command, ports and resources are Spark's to set.
+    """Return the pod template of a driver's executors.
 
-    Spark takes the pod's first container for the executor's.
+    Spark sets image, command, ports and resources, and uses the pod's first container as the executor.
     """
     settings = kubernetes_of(pipeline.environment)
     own = labels("executor", pipeline.name, mode, pipeline.definition_digest)
@@ -189,19 +189,19 @@ def executor_pod(pipeline: Pipeline, mode: str, further_labels: Mapping[str, str
 
 
 def memory_overhead(resources: Resources) -> int:
-    """Memory of a container beside the heap."""
+    """Return the memory of a container outside the heap."""
     if resources.memory_overhead is not None:
         return resources.memory_overhead
     return max(round(resources.memory * OVERHEAD_FACTOR), LEAST_OVERHEAD)
 
 
 def container_resources(resources: Resources, drivers_within: int = 0) -> Part:
-    """Requests and limits of a container: of a driver, or of a process that starts some within.
+    """Return requests and limits of a container for a driver, or for a process that starts drivers in it.
 
-    Memory is requested in full, so that a node is never overbooked and a driver not killed for another's
-    sake. Processor time has no limit: a throttled driver misses its trigger while the node idles.
+    Memory is requested in full, so that nodes are never overcommitted and no driver is killed because of
+    another. CPU has no limit, because a throttled driver would miss its trigger while the node is idle.
     """
-    # Whole mebibytes; Kubernetes takes fractions of a byte for a mistake.
+    # Whole mebibytes, because Kubernetes refuses fractions of a byte.
     driver = resources.memory + memory_overhead(resources)
     needed = drivers_within * driver + LEAST_OVERHEAD if drivers_within else driver
     memory = f"{-(-needed // 2**20)}Mi"
@@ -212,7 +212,7 @@ def container_resources(resources: Resources, drivers_within: int = 0) -> Part:
 
 
 def kubernetes_of(environment: Environment) -> KubernetesSettings:
-    """The settings of an environment whose drivers run on Kubernetes; its model sees to it."""
+    """Return the Kubernetes settings of an environment, which its model requires for that runtime."""
     settings = environment.spec.kubernetes
     assert settings is not None, environment.file  # noqa: S101  # for the type checker
     return settings

@@ -1,4 +1,4 @@
-"""`run.on_poison: quarantine`: where a record at which the transform fails can be told from the others."""
+"""Conditions under which `run.on_poison: quarantine` can find the record at which a transform fails."""
 
 from __future__ import annotations
 
@@ -7,18 +7,19 @@ from typing import TYPE_CHECKING
 if TYPE_CHECKING:
     from tidemill.spec.pipeline import PipelineSpec
 
-# Records that a pipeline may leave out where it does not say: each costs some twenty small jobs to find, and
-# code that fails at more of them is wrong itself.
+# Default maximum of records that a pipeline may leave out. Finding one takes about twenty small jobs, and
+# code that fails at more records is itself wrong.
 DEFAULT_MOST = 10
 
-# More are not poison among good records. Each is a file that every start reads.
+# Upper bound of that maximum. More failing records are not an exception, and every start reads a file for
+# each.
 LARGEST_MOST = 100
 
 
 def poison_problem(spec: PipelineSpec) -> str:
-    """Why the records at which this transform fails cannot be set aside; empty if they can.
+    """Return why the records at which this transform fails cannot be set aside; empty if they can.
 
-    Whether the transform keeps state is seen in its plan only (TIDE-PLAN-032).
+    State of the transform is visible only in its plan and is checked there (TIDE-PLAN-032).
     """
     if spec.has_named_streams:
         return (

@@ -25,7 +25,7 @@ from tidemill.spec.project_folder import Project
 from tidemill.spec.registry import Registry
 from tidemill.spec.yaml_file import read_model
 
-# Where a pod finds its secrets unless the environment says otherwise.
+# Default folder of secrets in a pod.
 SECRETS_FOLDER = "/run/secrets/tidemill"
 
 ENVIRONMENT_VARIABLE = "TIDEMILL_ENV"
@@ -36,12 +36,12 @@ class Environment:
     """One environment of a project, with its paths made absolute.
 
     Args:
-        name: Its name.
-        file: That declares it.
+        name: Name of the environment.
+        file: File that declares it.
         spec: Its declaration.
-        project: Whose.
-        own_layout: Of a copy of a pipeline that lies aside in the same storage; None for what is declared.
-        run_root: Where the folders of local runtimes are, if not in the project.
+        project: The project that it belongs to.
+        own_layout: Layout of a pipeline's copy elsewhere in the same storage; None for declared pipelines.
+        run_root: Parent of the local runtimes' folders, if it is not in the project.
     """
 
     name: str
@@ -53,7 +53,7 @@ class Environment:
 
     @cached_property
     def layout(self) -> Layout:
-        """Paths below the storage root."""
+        """Return the paths below the storage root."""
         if self.own_layout is not None:
             return self.own_layout
         root = root_of_clients(self.spec.root)
@@ -62,19 +62,19 @@ class Environment:
 
     @property
     def secrets_folder(self) -> Path | None:
-        """Folder with one file per secret; a relative one is the project's."""
+        """Return the folder with one file per secret; a relative path is relative to the project."""
         if self.spec.secrets.folder is not None:
             return self.project.folder / self.spec.secrets.folder
         return Path(SECRETS_FOLDER) if self.spec.runtime == "kubernetes" else None
 
     @property
     def run_folder(self) -> Path:
-        """Folder on this machine with locks, process records and logs of the local runtime."""
+        """Return the folder on this machine with locks, process records and logs of the local runtime."""
         return (self.run_root or self.project.folder / ".tidemill") / self.name
 
     @property
     def kafka(self) -> KafkaConnection:
-        """The brokers.
+        """Return the connection to the brokers.
 
         Raises:
             SpecError: TIDE-SPEC-013, if the environment names none.
@@ -90,7 +90,7 @@ class Environment:
 
     @property
     def schema_registry(self) -> Registry:
-        """The schema registry.
+        """Return the schema registry.
 
         Raises:
             SpecError: TIDE-SPEC-068, if the environment names none.
@@ -106,7 +106,7 @@ class Environment:
 
     @property
     def model_registry(self) -> Registry:
-        """The registry of models.
+        """Return the model registry.
 
         Raises:
             SpecError: TIDE-MODEL-006, if the environment names none.
@@ -121,29 +121,29 @@ class Environment:
         return self.spec.model_registry
 
 
-# Where pods are placed, who may change what, and what to do about a change: none of it changes what a
-# driver does.
+# Keys about placement, permissions and handling of changes. They do not change what a driver does.
 _NOT_PART_OF_A_DEFINITION = {
     *("runtime", "kubernetes", "sizes", "on_change", "protected", "grace_period", "progress_within"),
     *("restarts", "notify", "upgrade"),
 }
 
-# Nor does what Airflow is told of it, and when.
+# Keys about reports to Airflow. They do not change what a driver does either.
 _NOT_PART_OF_A_DECLARATION = {"run": {"progress_within", "deadline", "asset_every"}}
 
-# Triggers without progress before a slow stream counts as making none: a late batch or two is load.
+# Triggers without progress after which a slow stream counts as making none. One or two late batches may just
+# be load.
 PATIENT_TRIGGERS = 3
 
 
 @dataclass(frozen=True)
 class Pipeline:
-    """A pipeline resolved in an environment: everything a driver needs to know.
+    """A pipeline resolved in an environment, with everything that a driver needs.
 
     Args:
-        name: Its name.
+        name: Name of the pipeline.
         spec: Its declaration.
-        environment: Where it runs.
-        models: Those that its transform applies, by name, as a driver found them; empty elsewhere.
+        environment: The environment in which it runs.
+        models: Models of its transform by name, as the driver resolved them; empty outside drivers.
     """
 
     name: str
@@ -153,43 +153,43 @@ class Pipeline:
 
     @property
     def layout(self) -> Layout:
-        """Paths below the storage root."""
+        """Return the paths below the storage root."""
         return self.environment.layout
 
     @cached_property
     def streams(self) -> dict[str, Pipeline]:
-        """For each stream, by its name in the ledger: this pipeline as it would be without the others."""
+        """Return for each stream, by its name in the ledger, this pipeline with that stream only."""
         return {name: replace(self, spec=spec) for name, spec in self.spec.streams.items()}
 
     @property
     def size(self) -> DriverSize:
-        """Resources of the driver."""
+        """Return the resources of the driver."""
         return self.environment.spec.sizes[self.spec.run.size]
 
     @property
     def progress_within(self) -> timedelta:
-        """How long it may run as a stream without progress."""
+        """Return the maximum time that the stream may run without progress."""
         own, usual = self.spec.run.progress_within, self.environment.spec.progress_within
         return own if own is not None else max(usual, PATIENT_TRIGGERS * self.spec.run.trigger)
 
     @property
     def spark_ui(self) -> bool:
-        """Whether its drivers serve Spark's own UI."""
+        """Return True if the drivers serve Spark's UI."""
         own = self.spec.run.spark_ui
         return self.environment.spec.spark_ui if own is None else own
 
     @cached_property
     def digest(self) -> str:
-        """First 16 hex digits of SHA-256 over the declaration, independent of key order and comments."""
+        """Return 16 hex digits of SHA-256 over the declaration, without key order and comments."""
         document = json.dumps(self.spec.model_dump(mode="json", by_alias=True), sort_keys=True)
         return hashlib.sha256(document.encode()).hexdigest()[:16]
 
     @cached_property
     def definition_digest(self) -> str:
-        """First 16 hex digits of SHA-256 over all that decides what a driver does.
+        """Return 16 hex digits of SHA-256 over everything that decides what a driver does.
 
-        The declaration, the files it names, its size, and the environment without what places pods and
-        without other sizes. Defaults are left out, so that a release that adds a key changes no digest.
+        These are the declaration, the files it names, its size, and the environment without pod placement and
+        other sizes. Defaults are left out, so that a release that adds a key changes no digest.
         """
         given = {
             "pipeline": self.spec.model_dump(
@@ -207,7 +207,10 @@ class Pipeline:
 
     @cached_property
     def version_digest(self) -> str:
-        """The definition, and on Kubernetes the image that runs it: what a stream is replaced for."""
+        """Return the digest of the definition and, on Kubernetes, of the image.
+
+        A stream is replaced when this digest changes.
+        """
         settings = self.environment.spec.kubernetes
         if settings is None:
             return self.definition_digest
@@ -215,7 +218,7 @@ class Pipeline:
 
     @property
     def named_files(self) -> list[Path]:
-        """Files beside the declaration that decide what a driver does: payload schemas, transforms."""
+        """Return the payload schemas and transform files, which also decide what a driver does."""
         project = self.environment.project
         payloads = [stream.payload for stream in self.spec.streams.values() if stream.payload is not None]
         files = [project.schemas / name for payload in payloads for name in payload.schema_files.values()]
@@ -227,14 +230,14 @@ class Pipeline:
 def load_environment(
     project: Project, name: str | None = None, variables: Mapping[str, str] = os.environ
 ) -> Environment:
-    """Read an environment: a name in conf/environments/, or the path of a file; `local` by default.
+    """Read an environment by its name in conf/environments/ or by a file's path; `local` by default.
 
     Raises:
         SpecError: TIDE-SPEC-012 for an unknown environment; 072 for a root that cannot be used.
     """
     wanted = name or variables.get(ENVIRONMENT_VARIABLE) or "local"
     path = Path(wanted) if wanted.endswith(".yaml") else project.environments / f"{wanted}.yaml"
-    # The name is a folder's and a label's, too.
+    # The name is also used as a folder name and as a label.
     named_well = re.fullmatch(ENVIRONMENT_PATTERN, path.stem) is not None
     if not named_well or not os.path.isfile(path):  # noqa: PTH113  # False for an impossible path
         known = sorted(p.stem for p in project.environments.glob("*.yaml"))
@@ -252,7 +255,10 @@ def load_environment(
 
 
 def _check_root(environment: Environment) -> None:
-    """Refuse a root that clients would look for in different places; the project folder may be to blame."""
+    """Refuse a root that different clients would resolve to different places.
+
+    The project folder's name may be the cause.
+    """
     root = environment.layout.root
     if (fault := root_fault(root)) is None:
         return
@@ -271,10 +277,10 @@ def _check_root(environment: Environment) -> None:
 
 
 def resolve_pipeline(environment: Environment, name: str) -> Pipeline:
-    """Read a pipeline and check what it names: size, brokers, schema file, transform function.
+    """Read a pipeline and check that its size, brokers, schema file and transform function exist.
 
     Raises:
-        SpecError: With the file, what is missing and where was looked.
+        SpecError: Names the file, the missing part and the places that were searched.
     """
     spec = environment.project.load_pipeline(name)
     pipeline = Pipeline(name, spec, environment)
@@ -283,5 +289,5 @@ def resolve_pipeline(environment: Environment, name: str) -> Pipeline:
 
 
 def describe(pipeline: Pipeline) -> dict[str, Any]:
-    """The declaration with all defaults, as plain data."""
+    """Return the declaration with all defaults as plain data."""
     return pipeline.spec.model_dump(mode="json", by_alias=True, exclude_none=True)

@@ -1,4 +1,4 @@
-"""A project folder: where its files are, and how it is found."""
+"""The project folder, its files, and the search for it."""
 
 from __future__ import annotations
 
@@ -19,11 +19,11 @@ PROJECT_VARIABLE = "TIDEMILL_PROJECT"
 
 @dataclass(frozen=True)
 class Project:
-    """A folder that holds `conf/` and `spark_apps/transforms/`.
+    """A folder with `conf/` and `spark_apps/transforms/`.
 
     Args:
-        folder: The folder; relative paths in its files begin there.
-        own_sources: Folder with both of a version that is not the one in `folder`.
+        folder: The folder; relative paths in its files are relative to it.
+        own_sources: Folder with another version of `conf/` and `spark_apps/transforms/`.
     """
 
     folder: Path
@@ -31,43 +31,44 @@ class Project:
 
     @property
     def sources(self) -> Path:
-        """Folder that holds `conf/` and `spark_apps/transforms/`."""
+        """Return the folder with `conf/` and `spark_apps/transforms/`."""
         return self.own_sources or self.folder
 
     @property
     def transforms(self) -> Path:
-        """Folder with one file per transform."""
+        """Return the folder with one file per transform."""
         return self.sources / "spark_apps" / "transforms"
 
     def transform_file(self, transform: str) -> Path:
-        """File of a transform, `file:function` or `file.sql`."""
+        """Return the file of a transform, given as `file:function` or `file.sql`."""
         module, is_function, _ = transform.partition(":")
         return self.transforms / (f"{module}.py" if is_function else transform)
 
     @property
     def schemas(self) -> Path:
-        """Folder with the payload schemas."""
+        """Return the folder with the payload schemas."""
         return self.sources / "conf" / "schemas"
 
     @property
     def pipelines(self) -> Path:
-        """Folder with one file per pipeline."""
+        """Return the folder with one file per pipeline."""
         return self.sources / "conf" / "pipelines"
 
     @property
     def environments(self) -> Path:
-        """Folder with one file per environment."""
+        """Return the folder with one file per environment."""
         return self.sources / "conf" / "environments"
 
     def pipeline_names(self) -> list[str]:
-        """Names of all pipelines, sorted.
+        """Return the names of all pipelines, sorted.
 
-        A file that cannot name a pipeline is left out, so that it stops no other; see `misnamed_files`.
+        Files with invalid names are left out, so that they do not affect other pipelines; see
+        `misnamed_files`.
         """
         return sorted(file.stem for file in self._pipeline_files() if _is_pipeline_file(file))
 
     def misnamed_files(self) -> list[Path]:
-        """Files in the pipelines folder that look like pipelines and cannot be, for `validate` to tell."""
+        """Return the files in the pipelines folder with invalid pipeline names, for `validate`."""
         return sorted(file for file in self._pipeline_files() if not _is_pipeline_file(file))
 
     def _pipeline_files(self) -> list[Path]:
@@ -76,7 +77,7 @@ class Project:
         return [file for file in files if file.suffix.lower() in (".yaml", ".yml")]
 
     def pipeline_file(self, name: str) -> Path:
-        """File that declares a pipeline.
+        """Return the file that declares a pipeline.
 
         Raises:
             SpecError: TIDE-SPEC-010 for an impossible name, TIDE-SPEC-011 for an unknown pipeline.
@@ -96,22 +97,22 @@ class Project:
         return path
 
     def load_pipeline(self, name: str) -> PipelineSpec:
-        """Read one pipeline file."""
+        """Read the file of a pipeline."""
         return read_model(self.pipeline_file(name), PipelineSpec)
 
 
 def find_project(
     folder: str | None = None, variables: Mapping[str, str] = os.environ, own_sources: str | None = None
 ) -> Project:
-    """Find the project folder: named, by TIDEMILL_PROJECT, or upwards from the working directory.
+    """Find the project folder by name, by TIDEMILL_PROJECT, or upwards from the working directory.
 
     Args:
-        folder: Its name.
+        folder: Path of the folder.
         variables: Environment variables.
         own_sources: As `Project.own_sources`.
 
     Raises:
-        UsageError: TIDE-USE-001, naming where was looked.
+        UsageError: TIDE-USE-001, with the places that were searched.
     """
     named = folder or variables.get(PROJECT_VARIABLE)
     candidates = [Path(named)] if named else [Path.cwd(), *Path.cwd().parents]

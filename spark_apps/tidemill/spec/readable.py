@@ -1,4 +1,4 @@
-"""Values as a person reads them: moments, ages, sizes. `--help` imports this: standard library only."""
+"""Human-readable values: timestamps, ages, sizes. Standard library only, because `--help` imports it."""
 
 from __future__ import annotations
 
@@ -6,7 +6,7 @@ from datetime import datetime, timedelta
 
 
 def shown(value: object) -> str:
-    """A value as a person reads it."""
+    """Return a value in human-readable form."""
     if value is None:
         return ""
     if isinstance(value, datetime):
@@ -17,12 +17,12 @@ def shown(value: object) -> str:
 
 
 def plain(value: object) -> str:
-    """A value in one line, with nothing in it that a terminal would obey."""
+    """Return a value in one line without control characters for terminals."""
     return "".join(sign if sign.isprintable() else "\N{REPLACEMENT CHARACTER}" for sign in shown(value))
 
 
 def cell(value: object) -> str:
-    """A value of a row in one line: a time with its fraction, a struct with the names of its fields."""
+    """Return a row's value in one line: times with fractions, structs with field names."""
     return "" if value is None else plain(_part(value))
 
 
@@ -35,7 +35,7 @@ def _part(value: object) -> str:
     if isinstance(value, dict):
         return "{" + ", ".join(f"{name}: {_part(part)}" for name, part in value.items()) + "}"
     if isinstance(value, list):
-        # Arrow gives a map as pairs.
+        # Arrow returns a map as pairs.
         if value and all(isinstance(part, tuple) for part in value):
             return "{" + ", ".join(f"{_part(key)} -> {_part(part)}" for key, part in value) + "}"
         return "[" + ", ".join(map(_part, value)) + "]"
@@ -45,7 +45,7 @@ def _part(value: object) -> str:
 
 
 def short_duration(duration: timedelta) -> str:
-    """`12 s`, `5 min`, `3.5 h`, `2 days`: an age at a glance."""
+    """Return a rounded duration such as `12 s`, `5 min`, `3.5 h` or `2 days`."""
     seconds = duration.total_seconds()
     if seconds < 120:
         return f"{seconds:.0f} s"
@@ -55,7 +55,7 @@ def short_duration(duration: timedelta) -> str:
 
 
 def readable_size(size: float) -> str:
-    """Write bytes for people, in a decimal unit that leaves few digits, e.g. `812 B` or `1.2 MB`."""
+    """Return a size in a decimal unit with few digits, e.g. `812 B` or `1.2 MB`."""
     for unit in ("B", "kB", "MB", "GB"):
         if size < 1000:
             return f"{size:.0f} {unit}" if unit == "B" else f"{size:.1f} {unit}"

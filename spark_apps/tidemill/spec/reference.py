@@ -1,4 +1,4 @@
-"""Files that are made from the models: the conf reference and the JSON Schemas that editors use."""
+"""Files generated from the models: the conf reference and the JSON Schemas for editors."""
 
 from __future__ import annotations
 
@@ -27,7 +27,7 @@ _SCHEMAS: dict[str, type[BaseModel]] = {
 
 _HEAD = f"""# conf: what runs, and where
 
-Made by `{GENERATE_COMMAND}` from the models in `tidemill/spec`; do not edit.
+`{GENERATE_COMMAND}` generates this page from the models in `tidemill/spec`. Do not edit it.
 
 | folder | holds |
 |---|---|
@@ -35,94 +35,95 @@ Made by `{GENERATE_COMMAND}` from the models in `tidemill/spec`; do not edit.
 | `environments/` | one file per environment: storage root, brokers, sizes, names of secrets |
 | `schemas/` | JSON Schemas, Avro schemas and Protobuf descriptor sets of the payloads |
 
-`tidemill validate` checks all of it without Spark. An editor with a YAML language server completes and checks
-keys by the first line of each file:
+`tidemill validate` checks all of these files without Spark. The first line of each file lets an editor with a
+YAML language server complete and check its keys:
 
     # yaml-language-server: $schema=../pipeline.schema.json
 
-Values: a scalar is text unless it is a number, `true`, `false` or null, so `no` and `10:30` stay text.
-Durations are a number and a unit (`10 minutes`, `30s`, `1.5h`), sizes too (`200 MB`, `1g`; multiples of
-1024). Unknown keys, keys given twice, anchors and tags are refused. Paths of tables, checkpoints and state
-are derived from names and never written. A path of data is relative to the storage root or a URI
-(`abfss://…`, `s3a://…`, `file:///…`) and never climbs out of its folder.
+Every scalar is text unless it is a number, `true`, `false` or null, so `no` and `10:30` stay text. A duration
+is a number and a unit (`10 minutes`, `30s`, `1.5h`). So is a size (`200 MB`, `1g`; units are multiples of
+1024). Unknown keys, duplicate keys, anchors and tags are refused. Paths of tables, checkpoints and state are
+derived from names and never written in these files. A data path is relative to the storage root, or a URI
+(`abfss://…`, `s3a://…`, `file:///…`). It cannot leave its folder with `..`.
 
-Limits, in characters: a file 262,144, the `schema` of a files source 200,000, another condition, expression
-or address 10,000, a sentence 500, a name 100. A column of a table holds at most 30 structs, arrays and maps
-in each other, because deltalake cannot open deeper ones.
+Maximum lengths in characters: file 262,144; `schema` of a files source 200,000; other conditions, expressions
+and addresses 10,000; sentence 500; name 100. A table column may nest structs, arrays and maps at most 30
+levels deep, because deltalake cannot open deeper ones.
 
-A project folder and a storage root may have any name that Linux allows, but for what the clients of a root
-would look for in different places. `validate` refuses these by name (TIDE-SPEC-074), and an absolute `root`
-elsewhere is the way out: a percent sign before two hex digits (`a%20b`; `100%` is fine), a backslash, a
-control character, a name that is not UTF-8 or has more than 255 bytes, a root of more than 3,500 bytes. As
-`root`, a `file:///` URI means the path that it encodes. In a root, `[x]`, `{{a}}`, `*` and `?` are plain
-characters. In the path of a files source they are a pattern. No folder in a path with a pattern, or with one
-of these characters, may have a colon in its name (TIDE-SPEC-073).
+A project folder and a storage root may have almost any name that Linux allows. Some names would make the
+clients of a root use different places, so `validate` refuses them (TIDE-SPEC-074). They are a percent sign
+before two hex digits (`a%20b`; `100%` is fine), a backslash, a control character, a name that is not UTF-8 or
+has more than 255 bytes, and a root of more than 3,500 bytes. If the project folder has such a name, set
+`root` to an absolute path elsewhere. As `root`, a `file:///` URI means the path that it encodes. In a root,
+`[x]`, `{{a}}`, `*` and `?` are plain characters. In the path of a files source they are a pattern. If a path
+contains one of these characters, no folder in it may have a colon in its name (TIDE-SPEC-073).
 
-A key that names a column takes its name as it is, without quotes: `order.id` is the column `order.id`, never
-a field of a struct. Only `cluster_by` may also name a field. SQL conditions write such a name in backticks. A
-column of a Delta table has no space, backtick or any of `,;{{}}()=` in its name.
+A key that names a column takes the name without quotes: `order.id` is the column `order.id`, never a field of
+a struct. Only `cluster_by` may also name a field. SQL conditions write such a name in backticks. The name of
+a Delta table's column contains no space, no backtick and none of `,;{{}}()=`.
 
-A payload says how the records of a topic become rows; one that does not fit goes to the quarantine with the
-reason, or stops the pipeline (`on_invalid`):
+A payload declares how the records of a topic become rows. Depending on `on_invalid`, a record that does not
+fit goes to the quarantine with the reason, or stops the pipeline:
 
-| payload | a record | columns |
+| payload | record | columns |
 |---|---|---|
-| `json` | one JSON object | those of a JSON Schema |
-| `csv` | one line without a header, after RFC 4180 (a quote inside of quotes is two) | the properties of \
+| `json` | one JSON object | the properties of a JSON Schema |
+| `csv` | one line without a header, as in RFC 4180 (a quote within quotes is doubled) | the properties of \
 a flat JSON Schema, in order |
-| `avro` | one Avro datum, plain or after a registry's header with the number of the writer's schema | those \
+| `avro` | one Avro datum, plain or after a registry header with the ID of the writer's schema | the fields \
 of an Avro schema |
-| `protobuf` | one Protobuf message, plain or after a registry's header | its fields, by a descriptor set |
-| `text` | a text in UTF-8 | `value` |
+| `protobuf` | one Protobuf message, plain or after a registry header | the fields in a descriptor set |
+| `text` | UTF-8 text | `value` |
 | none | bytes | `kafka_value` |
 
-A files source may have a payload, too: `source: {{files: {{path: landing/orders}}}}` with `payload: {{json:
-{{schema: order.json}}}}`. The same bytes then give the same rows and the same reasons from a topic, a file
-and an archive. In place of a payload, a files source may declare `format` and its columns as Spark DDL
-(`schema`), which the same decoders read.
+A files source may have a payload as well: `source: {{files: {{path: landing/orders}}}}` with `payload:
+{{json: {{schema: order.json}}}}`. The same bytes then give the same rows and the same reasons from a topic, a
+file and an archive. Instead of a payload, a files source may declare `format` and its columns as Spark DDL
+(`schema`). The same decoders read them.
 
-| format of files | a record | in addition to topics |
+| format of files | record | differences from topics |
 |---|---|---|
-| `json` | a line; with `multiLine`, each object of a file or of its list | blank lines are not records |
-| `csv` | a line, with those that its quotes continue in | with `header: true`, the header names the \
-columns, in any order and case; a file without a known name is rejected line by line (`bad_header`) |
+| `json` | a line; with `multiLine`, the object in a file or each object in its list | blank lines are \
+not records |
+| `csv` | a line, or several if a quoted field contains line breaks | with `header: true`, the header names \
+the columns, in any order and case; every line of a file without a known name is rejected (`bad_header`) |
 | `text` | a line; with `wholetext`, a file | |
-| `avro` | a record of an object container file | the file's own schema is the writer's |
-| `protobuf` | a message behind its length, as `writeDelimitedTo` writes it | only with a payload |
+| `avro` | a record of an object container file | the schema in the file is the writer's schema |
+| `protobuf` | a length-prefixed message, as `writeDelimitedTo` writes it | only with a payload |
 | `parquet`, `orc` | a row | only with `schema` |
 
-A rejected record is in the quarantine with its file and line. A file that cannot be read is there as one
-row with its name: `damaged_file`, `unsupported_compression`, `unreadable_schema`, or `wrong_file_type` with
-the column, its type in the file and the declared type. Other files are read. To have such a file read, put
-it there again under another name. Columns that files lack, and names in CSV headers that are not columns,
-are logged (`notes_of_files`) and shown by `tidemill status NAME`.
+The quarantine has each rejected record with its file and line. It has one row for each file that cannot be
+read, with the file name and the reason: `damaged_file`, `unsupported_compression`, `unreadable_schema`, or
+`wrong_file_type` with the column, its type in the file and the declared type. All other files are read. To
+have a corrected file read, put it into the folder under another name. Columns missing from files, and names
+in CSV headers that are not columns, are logged (`notes_of_files`) and shown by `tidemill status NAME`.
 
-The schema of JSON and CSV is JSON Schema (draft 2020-12). Types become columns:
+JSON and CSV payloads use JSON Schema (draft 2020-12). Types become columns:
 
 | declared | column |
 |---|---|
-| `string`, `integer`, `number`, `boolean` | string, int64 (also of `1.0` and `1e3`), float64, boolean |
+| `string`, `integer`, `number`, `boolean` | string, int64 (also from `1.0` and `1e3`), float64, boolean |
 | `string` with `format: date-time`, with `format: date` | timestamp in UTC, date |
-| `number` with `x-decimal: [10, 2]` | decimal(10, 2), exact, also of `"19.99"`; more digits are rejected |
+| `number` with `x-decimal: [10, 2]` | decimal(10, 2), exact, also from `"19.99"`; more digits are rejected |
 | `object` with `properties`, `array` with `items` | struct, list |
-| `object` with a plain schema as `additionalProperties` alone, at the top | map of texts to its values |
-| `[X, "null"]`, `required` | may be null; must be there |
-| `x-allow-non-finite: true` on a `number` | keeps NaN and infinity, `2e308` too; else it is rejected |
-| `x-allow-no-offset: true` on a `date-time` | takes a time without offset as UTC; else it is rejected |
+| `object` with only a plain schema as `additionalProperties`, at the top level | map of text to its values |
+| `[X, "null"]`, `required` | may be null; must be present |
+| `x-allow-non-finite: true` on a `number` | keeps NaN, infinity and `2e308`; otherwise they are rejected |
+| `x-allow-no-offset: true` on a `date-time` | reads a time without offset as UTC; otherwise it is rejected |
 
-What else a schema asks is checked record by record, after the types, and only where it asks: `enum`, `const`,
+After the types, these keywords are checked for each record if the schema has them: `enum`, `const`,
 `pattern`, `minLength`, `maxLength`, `format` (uuid, email, ipv4, uri and others of the draft), `minimum`,
 `maximum`, `exclusiveMinimum`, `exclusiveMaximum`, `multipleOf`, `minItems`, `maxItems`, `uniqueItems`,
 `contains`, `minProperties`, `maxProperties`, `propertyNames`, `patternProperties`, `dependentRequired`,
-`dependentSchemas`, `allOf`, `anyOf`, `oneOf`, `not`, `if`/`then`/`else`. A record that breaks one is rejected
-with keyword and place: `breaks_minimum:temperature`. A property that is null counts as missing. Any other
-keyword is refused, `$ref` too.
+`dependentSchemas`, `allOf`, `anyOf`, `oneOf`, `not`, `if`/`then`/`else`. A record that violates one is
+rejected with the keyword and the place: `breaks_minimum:temperature`. A property that is null counts as
+missing. All other keywords are refused, including `$ref`.
 
-A property that the schema does not declare is ignored (`keep_raw: true` keeps the record as it came); with
-`additionalProperties: false` a record that has one is rejected. `tidemill schema check OLD NEW` says whether
-the records and tables of one schema go on with another.
+A property that the schema does not declare is ignored (`keep_raw: true` keeps the whole record). With
+`additionalProperties: false`, a record that has one is rejected. `tidemill schema check OLD NEW` reports
+whether the records and tables of one schema stay valid with another.
 
-An Avro schema is a record; any other union or logical type is refused:
+An Avro schema is a record. Unions and logical types other than these are refused:
 
 | Avro | column |
 |---|---|
@@ -132,15 +133,16 @@ An Avro schema is a record; any other union or logical type is refused:
 | `date`, `timestamp-millis`, `timestamp-micros`, `decimal` | date, timestamp in UTC, decimal |
 | `record`, `array`, `map` | struct, list, map |
 | `["null", X]` | like X, may be null |
-| `"x-allow-non-finite": true` on a field of floats | keeps NaN and infinity; else it is rejected |
+| `"x-allow-non-finite": true` on a float field | keeps NaN and infinity; otherwise they are rejected |
 
-A writer's schema (`ids`, `writers: registry`) is read as the pipeline's by the rules of Avro's specification
-for schema resolution. Names of types are compared without their namespaces, and `aliases` in the pipeline's
-schema name what writers call otherwise. A field that the pipeline's schema lacks may be of any type. A field
-that a writer lacks has its `default`. Where a writer has a union, records with a branch that is not the
-column's type are rejected (`unreadable_value`), and so are a null and a symbol that the column does not take.
-A date, a timestamp or a decimal is read only from the same logical type (a decimal also from fewer digits of
-the same scale). A type without a logical type reads the number or text of any.
+Records with a writer's schema (`ids`, `writers: registry`) are read with the pipeline's schema, by the schema
+resolution rules of Avro's specification. Type names are compared without their namespaces. `aliases` in the
+pipeline's schema list the names that writers use. A field that the pipeline's schema lacks may have any type.
+A field that a writer's schema lacks gets its `default`. If a writer's schema has a union, records with a
+branch that is not the column's type are rejected (`unreadable_value`). So are records with a null or a symbol
+that the column does not accept. A date, a timestamp or a decimal is read only from the same logical type (a
+decimal also from fewer digits of the same scale). A type without a logical type reads the number or text of
+any logical type.
 
 Protobuf types become columns:
 
@@ -154,24 +156,24 @@ Protobuf types become columns:
 | `google.protobuf.Timestamp`, `Duration` | timestamp in UTC; seconds as decimal(21, 9) |
 | `google.protobuf.Int64Value` and its siblings | like their value, may be null |
 
-A field with presence (`optional`, a message, a member of a `oneof`, any field of proto2) is null where it was
-not written, or has the default that proto2 declares. Any other field is then zero, as everywhere in Protobuf,
-and a list or map is empty. Fields that the schema does not have are ignored. NaN and infinity are rejected. A
-message inside of itself and one without fields are refused: leave them out of the schema.
+An unset field with presence (`optional`, a message, a member of a `oneof`, any field of proto2) is null, or
+has the default that proto2 declares. Any other unset field is zero, as usual in Protobuf, and an unset list
+or map is empty. Fields that the schema does not have are ignored. NaN and infinity are rejected. Recursive
+messages and messages without fields are refused, so leave them out of the schema.
 
-**A secret never stands here, only its name**: a driver finds the value in `secrets.folder` or in the variable
-`TIDEMILL_SECRET_<NAME>`.
+**These files never contain a secret, only its name.** A driver reads the value from `secrets.folder` or from
+the environment variable `TIDEMILL_SECRET_<NAME>`.
 """
 
 
 def generated_files() -> dict[str, str]:
-    """Content of every generated file, by its path in a project folder."""
+    """Return the content of every generated file by its path in a project folder."""
     files = {path: _schema_text(model) for path, model in _SCHEMAS.items()}
     return {**files, "conf/README.md": _reference()}
 
 
 def write_generated(folder: Path) -> list[Path]:
-    """Write all generated files into a project folder; returns them."""
+    """Write all generated files into a project folder and return their paths."""
     written = []
     for path, text in generated_files().items():
         file = folder / path
@@ -182,13 +184,13 @@ def write_generated(folder: Path) -> list[Path]:
 
 
 def differing_files(folder: Path) -> list[Path]:
-    """Generated files of a project folder that are missing or not what the models say."""
+    """Return the generated files of a project folder that are missing or out of date."""
     files = {folder / path: text for path, text in generated_files().items()}
     return [file for file, text in files.items() if not file.is_file() or file.read_text("utf-8") != text]
 
 
 def json_schema(model: type[BaseModel]) -> dict[str, Any]:
-    """JSON Schema of a conf file, without what pydantic adds for Python's sake."""
+    """Return the JSON Schema of a conf file without pydantic's Python-specific parts."""
     document: dict[str, Any] = _tidy(model.model_json_schema(by_alias=True))
     return {"$schema": _DRAFT, **document}
 
@@ -198,9 +200,9 @@ def _schema_text(model: type[BaseModel]) -> str:
 
 
 def _tidy(node: Any, *, is_names: bool = False) -> Any:
-    """Without titles made of key names, and without null beside the type of a key that may be left out.
+    """Remove titles that repeat key names, and the null type of optional keys.
 
-    `is_names`: the keys of this map are names of the file format, not words of JSON Schema.
+    `is_names`: the keys of this map are names of the file format, not JSON Schema keywords.
     """
     if isinstance(node, list):
         return [_tidy(item) for item in node]
@@ -241,14 +243,14 @@ def _reference() -> str:
 
 @dataclass(frozen=True)
 class _Definitions:
-    """The models of a schema, and where in the file each was described first."""
+    """The models of a schema, and the place in the file where each was described first."""
 
     models: dict[str, Any]
     places: dict[str, str] = field(default_factory=dict)
 
 
 def _sections(node: dict[str, Any], definitions: _Definitions, path: str) -> Iterator[str]:
-    """A table of the keys of this map, then one section for each map below that was not described yet."""
+    """Yield a table of this map's keys, then a section for each nested map not described yet."""
     below: list[tuple[str, dict[str, Any]]] = []
     required = node.get("required", [])
     lines = ["| key | value | default | |", "|---|---|---|---|"]
@@ -271,7 +273,7 @@ def _sections(node: dict[str, Any], definitions: _Definitions, path: str) -> Ite
 
 
 def _model_below(part: dict[str, Any]) -> tuple[str | None, str]:
-    """Name of the model that a key holds, directly, in a list or in a map, and how that shows in a path."""
+    """Return the model that a key holds directly, in a list or in a map, and its suffix in a path."""
     candidates = (
         (part, ""),
         (part.get("items", {}), "[]"),
@@ -285,7 +287,7 @@ def _model_below(part: dict[str, Any]) -> tuple[str | None, str]:
 
 
 def _kind(part: dict[str, Any]) -> str:
-    """What stands behind a key, in a writer's words."""
+    """Describe the value of a key for an author of conf files."""
     if "$ref" in part:
         return "keys below"
     if "enum" in part or "const" in part:

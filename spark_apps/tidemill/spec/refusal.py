@@ -1,4 +1,4 @@
-"""A combination of what a pipeline declares, and its refusal."""
+"""Combinations of a pipeline's parts, and refusals of combinations."""
 
 from __future__ import annotations
 
@@ -10,7 +10,7 @@ from tidemill.errors import SpecError
 
 @dataclass(frozen=True)
 class Cell:
-    """One combination; a value that is empty is not known yet."""
+    """One combination. An empty value is not known yet."""
 
     runtime: str = ""
     source: str = ""
@@ -20,20 +20,20 @@ class Cell:
     mode: str = ""
 
 
-# Once: a thousand pipelines ask thousands of times, each time that Airflow parses DAG files.
+# Computed once, because a thousand pipelines need it thousands of times whenever Airflow parses DAG files.
 _DIMENSIONS = tuple(dimension.name for dimension in fields(Cell))
 
 
 @dataclass(frozen=True)
 class Refusal:
-    """Combinations that are refused: all whose values are among those that are named.
+    """A set of refused combinations: all combinations of the given values.
 
     Args:
         error_id: Stable id.
-        what: What is combined, as the reference shows it.
-        why: Why that is refused; a sentence.
-        instead: What to write instead.
-        runtime: Values of each dimension; empty fits all.
+        what: Description of the combination for the reference.
+        why: Reason for the refusal, as a sentence.
+        instead: Fix.
+        runtime: Values of each dimension; an empty set matches all.
     """
 
     error_id: str
@@ -48,21 +48,23 @@ class Refusal:
     mode: frozenset[str] = frozenset()
 
     def fits(self, cell: Cell) -> bool:
-        """Whether it refuses this combination."""
+        """Return True if it refuses this combination."""
         wanted = ((getattr(self, name), getattr(cell, name)) for name in _DIMENSIONS)
         return all(not values or value in values for values, value in wanted)
 
     def error(self, facts: Mapping[str, object]) -> SpecError:
-        """The error of a pipeline that combines this."""
+        """Return the error of a pipeline with this combination."""
         return SpecError(self.error_id, self.why, facts=facts, fix=self.instead)
 
 
 class RefusedError(ValueError):
-    """A model's validator found a refused combination; `explain` makes it an error with the refusal's id.
+    """A refused combination found by a model's validator.
+
+    `explain` converts it to an error with the refusal's id.
 
     Args:
-        refusal: Which.
-        found: What of the file shows it.
+        refusal: The refusal.
+        found: Parts of the file that show the combination.
     """
 
     def __init__(self, refusal: Refusal, **found: object) -> None:

@@ -1,4 +1,4 @@
-"""A registry of an environment, of schemas or models, and who asks it. Never the values of secrets."""
+"""A schema or model registry of an environment, and its credentials, without values of secrets."""
 
 from __future__ import annotations
 
@@ -12,21 +12,21 @@ from tidemill.spec.web_address import WebAddress, check_encrypted
 
 
 class Registry(Strict):
-    """A registry that is asked over HTTP."""
+    """A registry with an HTTP API."""
 
-    url: WebAddress = Field(description="Address of its REST API, e.g. https://registry.example.com:8081.")
+    url: WebAddress = Field(description="URL of the REST API, e.g. https://registry.example.com:8081.")
     username: Line | None = Field(None, description="User name for basic authentication; not a secret.")
-    password: SecretName | None = Field(None, description="Name of the secret that holds the password.")
+    password: SecretName | None = Field(None, description="Name of the secret with the password.")
     token: SecretName | None = Field(
-        None, description="Name of the secret that holds a bearer token; instead of user name and password."
+        None, description="Name of the secret with a bearer token, instead of user name and password."
     )
     ca_file: Expression | None = Field(
-        None, description="PEM file with the certificate authority, if not one that Python trusts."
+        None, description="PEM file with the certificate authority, if Python does not trust it by default."
     )
 
     @property
     def address(self) -> str:
-        """The URL without a slash at its end."""
+        """Return the URL without a trailing slash."""
         return self.url.rstrip("/")
 
     @model_validator(mode="after")

@@ -1,4 +1,4 @@
-"""`restarts` of an environment: the bounds within which a driver that ended badly is started again."""
+"""`restarts` of an environment: limits for restarting drivers that failed."""
 
 from __future__ import annotations
 
@@ -10,15 +10,16 @@ from pydantic import Field, ValidationInfo, field_validator, model_validator
 from tidemill.spec.strict import Strict
 from tidemill.spec.units import Count, Duration, format_duration
 
-# Streams are looked at once a minute (dags/tidemill_streams.py), so no two starts are closer.
+# Streams are checked once a minute (dags/tidemill_streams.py), so this is the minimum time between two
+# starts.
 VISIT_INTERVAL = timedelta(minutes=1)
 
-# Crashes that a budget may allow. Must stay below the endings that are remembered, other bad ends among them
-# (control/decide/remembered.py: 100), or it could never be spent.
+# Maximum of `budget`. Must stay below the number of recorded endings of all kinds
+# (control/decide/remembered.py: 100), or the budget could never be used up.
 LARGEST_BUDGET = 50
 
-# Shortest and longest value of each. No driver is started in a loop without a pause; and no wait comes near
-# the shortest retention of a source, a day.
+# Minimum and maximum of each key. No driver is restarted without a pause, and every wait is far below the
+# shortest retention of a source, which is a day.
 _LIMITS = {
     "first_delay": (timedelta(seconds=1), timedelta(hours=1)),
     "longest_delay": (timedelta(seconds=1), timedelta(hours=1)),
@@ -28,47 +29,47 @@ _LIMITS = {
 
 
 class RestartPolicy(Strict):
-    """When a driver that ended badly is started again, and when a human must look first."""
+    """Rules for restarting a driver that failed, and for holding it until an operator acts."""
 
     first_delay: Duration = Field(
         timedelta(seconds=10),
         validate_default=True,
-        description="Wait after the first bad end; doubles with each further one. 1 second to 1 hour. Each "
-        "wait is cut by up to half, by the pipeline's name, so that pipelines that failed together do not "
-        "come back together.",
+        description="Delay after the first failure; it doubles with each further failure. 1 second to 1 "
+        "hour. Each delay is shortened by up to half, depending on the pipeline's name, so that pipelines "
+        "that failed together do not restart together.",
     )
     longest_delay: Duration = Field(
         timedelta(minutes=5),
         validate_default=True,
-        description="Wait at most, well below the source's retention; 1 second to 1 hour.",
+        description="Maximum delay; 1 second to 1 hour. It should be far below the source's retention.",
     )
     window: Duration = Field(
         timedelta(hours=1),
         validate_default=True,
-        description="Crashes older than this do not count against `budget`; 1 minute to 1 day.",
+        description="Time during which a crash counts against `budget`; 1 minute to 1 day.",
     )
     budget: Count = Field(
         6,
         le=LARGEST_BUDGET,
-        description="Crashes within `window` before restarts pause until the oldest leaves it. Sources, "
-        "sinks and storage that are unavailable cost nothing.",
+        description="Maximum number of crashes within `window`. After that, restarts pause until the oldest "
+        "crash is older than `window`. Unavailable sources, sinks and storage do not count.",
     )
     healthy_after: Duration = Field(
         timedelta(minutes=10),
         validate_default=True,
-        description="A driver that ran this long and made progress clears what was before. 1 minute to "
-        "1 day.",
+        description="A driver that runs for this long and makes progress resets the count of failures; 1 "
+        "minute to 1 day.",
     )
     fruitless_limit: Count = Field(
         4,
         le=LARGEST_BUDGET,
-        description="Crashes in a row before the first batch, after which the stream is held until someone "
-        "acts: no restart helps a driver that never lives long enough for one batch.",
+        description="Number of consecutive crashes before the first batch after which the stream is held "
+        "until an operator acts. Restarts do not help a driver that never completes a batch.",
     )
 
     def delay(self, count: int) -> timedelta:
-        """The longest wait after the given number of bad ends in a row."""
-        # 2**20 seconds are 12 days: more doublings say nothing, and overflow timedelta in the end.
+        """Return the maximum delay after the given number of consecutive failures."""
+        # 2**20 seconds are 12 days. More doublings have no effect and would overflow timedelta.
         doubled: timedelta = self.first_delay * 2 ** min(count - 1, 20)
         return min(doubled, self.longest_delay)
 

@@ -1,4 +1,4 @@
-"""Cron schedules as Airflow reads them: a preset, or five fields in UTC."""
+"""Cron schedules of Airflow: a preset, or five fields in UTC."""
 
 from __future__ import annotations
 
@@ -15,7 +15,7 @@ _MONTHS = ("jan", "feb", "mar", "apr", "may", "jun", "jul", "aug", "sep", "oct",
 _WEEKDAYS = ("sun", "mon", "tue", "wed", "thu", "fri", "sat")
 _LONGEST_MONTH_DAYS = (31, 29, 31, 30, 31, 30, 31, 31, 30, 31, 30, 31)
 
-# Field, lowest and highest number, and names that stand for the lowest number and on. Sunday is 0 and 7.
+# Field, lowest number, highest number, and names of the numbers from the lowest up. Sunday is 0 and 7.
 _FIELDS: tuple[tuple[str, int, int, tuple[str, ...]], ...] = (
     ("minute", 0, 59, ()),
     ("hour", 0, 23, ()),
@@ -26,7 +26,7 @@ _FIELDS: tuple[tuple[str, int, int, tuple[str, ...]], ...] = (
 
 
 def check_schedule(schedule: str) -> str:
-    """Return `schedule` if it is a preset or a cron expression that will ever come due.
+    """Return `schedule` if it is a preset or a cron expression that is due at some time.
 
     Raises:
         ValueError: Names the field and its range.
@@ -39,14 +39,14 @@ def check_schedule(schedule: str) -> str:
             )
         return schedule
     _, _, days, months, _ = schedule_fields(schedule)
-    # With a day of the week given, cron takes either; only a day of the month alone can be impossible.
+    # If a day of the week is given, cron accepts either day. Only a day of the month alone can be impossible.
     if schedule.split()[4] == "*" and all(min(days) > _LONGEST_MONTH_DAYS[month - 1] for month in months):
         raise ValueError("no such day in these months: it would never run")
     return schedule
 
 
 def schedule_fields(schedule: str) -> list[set[int]]:
-    """Minutes, hours, days of the month, months and days of the week of a cron expression.
+    """Return the minutes, hours, days of the month, months and days of the week of a cron expression.
 
     Raises:
         ValueError: Names the field and its range.
@@ -59,7 +59,7 @@ def schedule_fields(schedule: str) -> list[set[int]]:
 
 
 def _values(part: str, field: str, low: int, high: int, names: tuple[str, ...]) -> set[int]:
-    """The numbers that one field stands for."""
+    """Return the numbers that one field matches."""
     values: set[int] = set()
     for item in part.split(","):
         match = re.fullmatch(r"(\*|(\w{1,3})(?:-(\w{1,3}))?)(?:/([0-9]{1,2}))?", item)
@@ -67,7 +67,7 @@ def _values(part: str, field: str, low: int, high: int, names: tuple[str, ...]) 
             raise ValueError(f"{field}: expected *, a number, a range a-b, or one of them with a step /n")
         every, first, last, step = match.groups()
         start = low if every == "*" else _number(first, field, low, high, names)
-        # As cron does, `5/10` means from 5 to the end in steps of 10.
+        # As in cron, `5/10` means from 5 to the end in steps of 10.
         end = _number(last, field, low, high, names) if last else start if first and not step else high
         if end < start or step == "0" or step == "00":
             raise ValueError(f"{field}: a range goes up and a step is at least 1")

@@ -1,4 +1,4 @@
-"""How soon one run of a schedule can follow another."""
+"""The minimum time between two runs of a schedule."""
 
 from __future__ import annotations
 
@@ -17,10 +17,10 @@ _PRESET_GAPS = {
 
 
 def shortest_gap(schedule: str) -> timedelta:
-    """Shortest time between two runs of a valid schedule.
+    """Return the minimum time between two runs of a valid schedule.
 
-    For schedules that run on certain days only it is a lower bound, a day: what is derived from it keeps
-    too much rather than too little.
+    For schedules that run only on certain days, it is the lower bound of one day. Retention derived from it
+    is then too long rather than too short.
     """
     if schedule in _PRESET_GAPS:
         return _PRESET_GAPS[schedule]

@@ -1,4 +1,4 @@
-"""Secrets typed into a conf file by mistake, found before anything could print them."""
+"""Detection of secrets in conf files before anything can print them."""
 
 from __future__ import annotations
 
@@ -14,7 +14,7 @@ if TYPE_CHECKING:
 Location = tuple[int | str, ...]
 
 # Connection strings of Azure, JAAS lines, SAS signatures, user:password in a URI, private keys, and JSON
-# web tokens. Names of secrets hold none of these signs.
+# web tokens. Names of secrets contain none of these.
 _SIGNS = re.compile(
     r"shared-?access-?key\s*=|account-?key\s*=|shared-?access-?signature\s*=|\bpass(?:word|wd)?\s*=|\bpwd\s*="
     r"|client-?secret\s*=|[?&;]sig=|://[^/\s:@]+:[^/\s@]+@"
@@ -27,7 +27,7 @@ def refuse_secrets(file: YamlFile) -> None:
     """Check every key and value of a file.
 
     Raises:
-        SpecError: TIDE-SPEC-004, with the place and without the value.
+        SpecError: TIDE-SPEC-004 with the place, without the value.
     """
     for location in _leaks(file.content, ()):
         raise SpecError(
@@ -43,7 +43,7 @@ def refuse_secrets(file: YamlFile) -> None:
 
 
 def _leaks(content: Any, location: Location) -> Iterator[Location]:
-    """Places of suspicious values; for a suspicious key, the place of its map, so that it is not printed."""
+    """Yield the places of suspicious values. For a suspicious key, it is the map, so that no key is shown."""
     if isinstance(content, dict):
         for key, value in content.items():
             if _SIGNS.search(key):

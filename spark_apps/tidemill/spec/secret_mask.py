@@ -1,4 +1,4 @@
-"""Hides secrets in text that Spark or a library wrote, such as a plan or a progress."""
+"""Masking of secrets in texts of Spark or a library, such as plans or progress reports."""
 
 from __future__ import annotations
 
@@ -7,7 +7,7 @@ from typing import Any
 
 MASK = "***"
 
-# Names that stand before a secret in connection strings, JAAS lines, SAS signatures and options.
+# Names that precede a secret in connection strings, JAAS lines, SAS signatures and options.
 _ASSIGNED = re.compile(
     r"(?i)((?:shared-?access-?key|account-?key|access-?key|shared-?access-?signature|pass(?:word|wd)?|pwd"
     r"|secret|token|\bsig)[\"']?\s*[=:]\s*)(?:\"[^\"]*\"|'[^']*'|[^\s,;&)\]}\"']+)"
@@ -15,20 +15,20 @@ _ASSIGNED = re.compile(
 _USER_INFO = re.compile(r"(?<=://)[^/\s:@]+:[^/\s@]+(?=@)")
 _WEB_TOKEN = re.compile(r"\beyJ[\w-]{10,}\.[\w.-]+")
 
-# A shorter value of a secret is part of ordinary words: to hide it would tell what it is.
+# Shorter values occur in ordinary words, and masking them there would reveal them.
 _SHORTEST_VALUE = 4
 
 _read: set[str] = set()
 
 
 def remember_secret(value: str) -> None:
-    """Hide this value from now on, wherever it stands."""
+    """Mask this value in all texts from now on."""
     if len(value) >= _SHORTEST_VALUE:
         _read.add(value)
 
 
 def mask_secrets(text: str) -> str:
-    """The text without values of secrets that this process has read, and without what looks like one."""
+    """Return the text with the secrets that this process has read, and likely secrets, masked."""
     for value in sorted(_read, key=len, reverse=True):
         text = text.replace(value, MASK)
     text = _ASSIGNED.sub(rf"\g<1>{MASK}", text)
@@ -36,7 +36,7 @@ def mask_secrets(text: str) -> str:
 
 
 def mask_document(document: Any) -> Any:
-    """The same for every text of a JSON document, keys included."""
+    """Return a JSON document with secrets masked in all strings, including keys."""
     if isinstance(document, str):
         return mask_secrets(document)
     if isinstance(document, dict):

@@ -1,4 +1,4 @@
-"""The value of a secret, read by who opens a source, a sink or the storage."""
+"""Values of secrets, read by code that opens a source, a sink or the storage."""
 
 from __future__ import annotations
 
@@ -11,12 +11,13 @@ from tidemill.spec.secret_mask import remember_secret
 
 
 def read_secret(environment: Environment, name: str, variables: Mapping[str, str] = os.environ) -> str:
-    """Read a mounted file, or the variable TIDEMILL_SECRET_<NAME>. A relative folder is the project's.
+    """Read a secret from its mounted file or from the variable TIDEMILL_SECRET_<NAME>.
 
-    Whatever this process shows of Spark's own words hides the value from now on.
+    A relative folder is relative to the project. From now on, this process masks the value in texts of Spark
+    that it shows.
 
     Raises:
-        SpecError: TIDE-SPEC-030, naming where was looked; never the value.
+        SpecError: TIDE-SPEC-030, with the places that were searched and without the value.
     """
     value = _find(environment, name, variables)
     remember_secret(value)

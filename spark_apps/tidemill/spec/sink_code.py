@@ -1,4 +1,4 @@
-"""The class or function that a sink hands rows to, checked from its source text: no code of the user runs."""
+"""Checks of a sink's class or function from its source text, without running user code."""
 
 from __future__ import annotations
 
@@ -18,15 +18,16 @@ _FIXES = {
 
 
 def check_sink_code(file: Path, name: str, key: str) -> None:
-    """Check that `file` defines what a sink names, and that it takes what it is given.
+    """Check that `file` defines the class or function of a sink with the right parameters.
 
     Args:
-        file: With the code.
-        name: Of the class or function.
-        key: Where the pipeline file names it, such as `sinks[0].foreach`.
+        file: File with the code.
+        name: Name of the class or function.
+        key: Key in the pipeline file that names it, such as `sinks[0].foreach`.
 
     Raises:
-        SpecError: TIDE-SPEC-018 if the file is not Python, TIDE-SPEC-049 if it does not define it so.
+        SpecError: TIDE-SPEC-018 if the file is not Python, TIDE-SPEC-049 if the definition is missing or does
+            not fit.
     """
     named = {
         node.name: node
@@ -55,7 +56,7 @@ def _problem(kind: str, node: ast.stmt | None) -> str:
     if not isinstance(node, ast.ClassDef):
         return "it is no class"
     methods = {part.name: part for part in node.body if isinstance(part, ast.FunctionDef)}
-    # A class of its own may inherit the rest.
+    # A class with base classes may inherit `process`.
     if "process" not in methods and not node.bases:
         return "it has no method `process`"
     wanted = {"open": 3, "process": 2, "close": 2}
@@ -64,7 +65,7 @@ def _problem(kind: str, node: ast.stmt | None) -> str:
 
 
 def _takes(function: ast.FunctionDef, count: int) -> bool:
-    """Whether it can be called with so many arguments by place."""
+    """Return True if the function can be called with `count` positional arguments."""
     given = function.args
     most = len(given.posonlyargs) + len(given.args)
     required = most - len(given.defaults)

@@ -1,4 +1,4 @@
-"""Where a pipeline writes: `sinks: [{<kind>: {...}}, ...]`."""
+"""The sinks of a pipeline: `sinks: [{<kind>: {...}}, ...]`."""
 
 from __future__ import annotations
 
@@ -30,7 +30,7 @@ from tidemill.spec.units import Count
 
 
 def _mode_of(sink: str) -> BeforeValidator:
-    """Refuses the modes that this kind of sink cannot have, with the reason and what to write instead."""
+    """Return a validator that refuses the modes which this kind of sink does not support."""
 
     def check(mode: object) -> object:
         refusal = refusal_of(Cell(sink=sink, mode=mode)) if isinstance(mode, str) else None
@@ -44,28 +44,27 @@ def _mode_of(sink: str) -> BeforeValidator:
 FollowedMode = Annotated[
     OutputMode | None,
     Field(
-        description="What of the result each batch gives it. append: rows that do not change any more. "
-        "update: "
-        "those that changed. complete: all of it. By default as the pipeline's tables need it, and append "
-        "without a table.",
+        description="Rows that the sink gets with each batch. append: final rows, which do not change "
+        "again. update: the rows that changed. complete: the whole result. Default: the mode that the "
+        "pipeline's tables need, or append if it has none.",
     ),
 ]
 
 Where = Annotated[
     Expression | None,
     Field(
-        description="SQL condition on the columns that are written: the result's, or those that the sink's "
-        "own `transform` gives; only matching rows are written."
+        description="SQL condition on the columns of the result, or of the sink's `transform` if it has one. "
+        "Only matching rows are written."
     ),
 ]
 SinkTransform = Annotated[
     str | None,
     Field(
         pattern=TRANSFORM_PATTERN,
-        description="file:function in spark_apps/transforms, a function DataFrame -> DataFrame without state "
-        "that shapes the rows of each batch for this sink: latest per key before a merge, flattening, a "
-        "second projection. It is given the pipeline's result, and `where` selects from what it gives. Or "
-        "file.sql there: one query over `result`.",
+        description="file:function in spark_apps/transforms: a stateless function DataFrame -> DataFrame "
+        "that shapes each batch for this sink, e.g. the latest row per key before a merge, flattening, or "
+        "another projection. It gets the pipeline's result, and `where` filters its output. Or file.sql in "
+        "the same folder: one query over `result`.",
     ),
 ]
 
@@ -76,65 +75,68 @@ class DeltaSink(Strict):
     table: TableName
     mode: Annotated[Literal["append", "merge", "replace", "scd1", "scd2"], _mode_of("delta")] = Field(
         "append",
-        description="append: rows never change. merge: a row replaces the one with the same key. "
-        "replace: each batch writes the whole result. scd1, scd2: the result is a feed of changes by key; "
-        "scd1 keeps the newest row of each key (where `_deleted_at` is null), scd2 every one with "
-        "`valid_from`, `valid_to` and `is_current`.",
+        description="append: rows never change. merge: a row replaces the row with the same key. replace: "
+        "each batch writes the whole result. scd1, scd2: the result is a change feed. scd1 keeps the newest "
+        "row of each key (with `_deleted_at` null). scd2 keeps every row of each key, with `valid_from`, "
+        "`valid_to` and `is_current`.",
     )
     key: list[TableColumn] = Field(
         [],
-        description="Columns that identify a row; required for merge, scd1 and scd2. A row that lacks one "
-        "goes to the quarantine (`null_key:<column>`) where the pipeline has `on_invalid: quarantine`. Else "
-        "the driver ends with TIDE-SINK-022, also if rows of a topic do not keep kafka_topic, "
-        "kafka_partition and kafka_offset, which say where a record is.",
+        description="Columns that identify a row. Required for merge, scd1 and scd2. With `on_invalid: "
+        "quarantine`, a row with a null key column goes to the quarantine (`null_key:<column>`). Otherwise "
+        "the driver ends with TIDE-SINK-022. It also ends so if rows of a topic do not keep the columns "
+        "kafka_topic, kafka_partition and kafka_offset, which locate the record.",
     )
     cdc: ChangeFeed | None = Field(
-        None, description="How a feed of changes is read; required for scd1 and scd2."
+        None, description="How the change feed is read. Required for scd1 and scd2."
     )
     time: TableColumn | None = Field(
         None,
-        description="Column that says when a row happened; by default the event-time column. Of windows it "
-        "is their start, which is found in the transform; what is written here must agree.",
+        description="Column with the time of a row. Default: the event-time column. For windowed results it "
+        "is the window's start. It is detected in the transform, and a value here must agree with it.",
     )
     change_feed: bool = Field(
         False,
-        description="Make the table so that its changes can be read (`read_changes` of a delta source). Of a "
-        "table that exists, set its property delta.enableChangeDataFeed.",
+        description="If true, the table is created with a change data feed, for `read_changes` of a delta "
+        "source. For an existing table, set its property delta.enableChangeDataFeed.",
     )
     partition_by: list[TableColumn] = Field(
         [],
-        description="Columns to partition the table by. With merge, scd1 and scd2 their names have no dot.",
+        description="Partition columns. With merge, scd1 and scd2 their names must not contain a dot.",
     )
     cluster_by: list[TableColumn] = Field(
         [],
-        description="Columns for liquid clustering. `a.b` is the column of this name, or else the field b of "
-        "the struct a.",
+        description="Columns for liquid clustering. `a.b` is the column with this name if there is one, "
+        "otherwise the field b of the struct a.",
     )
     writer: Literal["arrow", "spark"] | None = Field(
-        None, description="Writer to use instead of the one chosen by what the table needs."
+        None, description="Writer of the table. Default: arrow if it can write the table, else spark."
     )
     schema_evolution: Literal["none", "add_columns"] = Field(
         "none",
-        description="What becomes of a table that lacks columns of the result. none: refused at the start. "
-        "add_columns: the first batch with more columns, also inside of structs, adds them to the table; in "
-        "older rows they are null. A column that is gone, renamed or of another type is refused with both. "
-        "Not for scd1 and scd2.",
+        description="Handling of result columns that the table lacks. none: the start is refused. "
+        "add_columns: the first batch with more columns, also within structs, adds them to the table, and "
+        "they are null in older rows. A column that was removed, renamed or has another type is refused in "
+        "both cases. Not for scd1 and scd2.",
     )
     transform: SinkTransform = None
     where: Where = None
     expectations: dict[ExpectationName, Expectation] = Field(
         {},
         max_length=MAX_EXPECTATIONS,
-        description="What each row is expected to fulfil, by name, after `transform` and `where`; not with "
-        "scd1 and scd2, whose rows are changes. Of each commit the ledger counts the rows that were "
-        "checked, dropped and quarantined, and the violations by name. A row that violates several "
-        "goes to the quarantine if one of them says so. With merge only warn and fail: a row that is "
-        "left out would let an older one of its key stand. With replace no quarantine: each batch "
-        "writes the whole result again. Quarantine of a topic's rows needs the columns kafka_topic, "
-        "kafka_partition and kafka_offset in the table.",
+        description="Conditions that each row must fulfil after `transform` and `where`, by name. For each "
+        "commit, the ledger has the number of rows that were checked, dropped and quarantined, and the "
+        "violations by name. A row that violates several goes to the quarantine if one of them has "
+        "`on_violation: quarantine`. Mode merge allows only warn and fail, because leaving a row out would "
+        "keep "
+        "an older row of its key. Mode replace does not allow quarantine, because each batch writes the "
+        "whole "
+        "result again. Modes scd1 and scd2 have no expectations, because their rows are changes. To "
+        "quarantine "
+        "rows of a topic, the table needs the columns kafka_topic, kafka_partition and kafka_offset.",
     )
     options: DeltaSinkOptions = Field(
-        {}, description="Delta's own write options; they need the spark writer. A merge knows none."
+        {}, description="Delta's write options. They need the spark writer, and a merge has none."
     )
 
     @model_validator(mode="after")
@@ -223,12 +225,12 @@ class DeltaSink(Strict):
 
     @property
     def quarantines(self) -> bool:
-        """Whether rows that violate an expectation go to the quarantine."""
+        """Return True if rows that violate an expectation go to the quarantine."""
         return any(expectation.on_violation == "quarantine" for expectation in self.expectations.values())
 
     @property
     def named_columns(self) -> dict[str, list[str]]:
-        """Columns of the rows that the declaration names, by key; not those that the table adds."""
+        """Return the columns that the declaration names, by key, without those that the table adds."""
         added = OWN_COLUMNS.get(self.mode, ())
         named = {
             name: [column for column in getattr(self, name) if column not in added]
@@ -246,12 +248,12 @@ class DeltaSink(Strict):
 
     @property
     def merges(self) -> bool:
-        """Whether rows are told by a key."""
+        """Return True if a key identifies rows."""
         return self.mode in ("merge", *get_args(ScdMode))
 
     @property
     def needs_spark_writer(self) -> str:
-        """Why only Spark's Delta writer can write this table; empty if the arrow writer can."""
+        """Return why only Spark's Delta writer can write this table; empty if the arrow writer can."""
         if self.mode != "append":
             return f"mode {self.mode} changes rows that exist"
         if self.cluster_by:
@@ -264,12 +266,12 @@ class DeltaSink(Strict):
 
     @property
     def adds_columns(self) -> bool:
-        """Whether its table takes new columns."""
+        """Return True if the table accepts new columns."""
         return self.schema_evolution == "add_columns"
 
     @property
     def writer_and_reason(self) -> tuple[Literal["arrow", "spark"], str]:
-        """Which writer is used, and why."""
+        """Return the writer and the reason for choosing it."""
         if self.writer is not None:
             return self.writer, "named in the pipeline file"
         if self.needs_spark_writer:
@@ -278,31 +280,34 @@ class DeltaSink(Strict):
 
 
 class KafkaSink(Strict):
-    """A topic of the environment's Kafka brokers; at least once: a repeated batch sends its rows again."""
+    """A topic of the environment's Kafka brokers, written at least once.
 
-    topic: Topic = Field(description="Topic to write to; it must exist.")
+    A repeated batch sends its rows again.
+    """
+
+    topic: Topic = Field(description="Topic to write to. It must exist.")
     key: Column | None = Field(None, description="Column that becomes the record key.")
     mode: FollowedMode = None
     transform: SinkTransform = None
     where: Where = None
-    options: KafkaSinkOptions = Field({}, description="The Kafka producer's own options.")
+    options: KafkaSinkOptions = Field({}, description="Options of the Kafka producer.")
 
 
 class FilesSink(Strict):
-    """Files in a folder, each batch once for all who read it through Spark's log of the folder."""
+    """Files in a folder, written exactly once for readers that use Spark's log of the folder."""
 
     path: Folder = Field(
-        description="Folder of this sink alone, relative to the storage root, or a URI. Spark reads it as a "
-        "whole by its log `_spark_metadata`: all of a batch or none."
+        description="Folder, relative to the storage root, or a URI. Nothing else may write there. Readers "
+        "that use Spark's log `_spark_metadata` see all of a batch or nothing of it."
     )
     format: Literal["parquet", "json", "csv", "orc"] = Field(description="Format of every file.")
     partition_by: list[Column] = Field([], description="Columns that become folders, such as a date.")
     mode: Annotated[Literal["append"], _mode_of("files")] = Field(
-        "append", description="Only rows that do not change any more: a file cannot be taken back."
+        "append", description="Only final rows are written, because a file cannot be taken back."
     )
     transform: SinkTransform = None
     where: Where = None
-    options: FilesSinkOptions = Field({}, description="Spark's own write options of the format.")
+    options: FilesSinkOptions = Field({}, description="Spark's write options of the format.")
 
     @model_validator(mode="after")
     def _parts_fit(self) -> Self:
@@ -316,31 +321,32 @@ class FilesSink(Strict):
 
 
 class PostgresSink(Strict):
-    """Rows of a PostgreSQL table by key, exactly once: a row replaces the one with the same key.
+    """Rows of a PostgreSQL table by key, written exactly once.
 
-    A batch is one transaction, together with the batch's number, which is kept in the table
-    `tidemill_batches` of the same schema. A batch with two rows of one key is refused: choose one in
+    A row replaces the row with the same key. One transaction writes a batch and its number, which is in the
+    table `tidemill_batches` of the same schema. A batch with two rows of one key is refused; choose one in
     `transform`.
     """
 
     connection: SecretName = Field(
-        description="Name of the secret that holds the connection string: a URI or libpq's `host=… dbname=…`."
+        description="Name of the secret with the connection string: a URI or libpq's `host=… dbname=…`."
     )
     table: str = Field(
         pattern=DATABASE_TABLE_PATTERN,
-        description="Table as <schema>.<name>; it must exist, with a column for each of the rows.",
+        description="Table as <schema>.<name>. It must exist and have all columns that are written.",
     )
     key: list[Column] = Field(
         min_length=1,
-        description="Columns that identify a row; the table has a primary key or unique index of just these.",
+        description="Columns that identify a row. The table needs a primary key or unique index on exactly "
+        "these columns.",
     )
     delete_where: Expression | None = Field(
         None,
-        description="SQL condition on the columns; where it holds, the row with that key is deleted. Null "
-        "counts as false.",
+        description="SQL condition on the columns. If a row fulfils it, the table's row with that key is "
+        "deleted. Null counts as false.",
     )
     except_columns: list[Column] = Field(
-        [], description="Columns that the table does not keep, such as the operation that delete_where reads."
+        [], description="Columns that are not written, such as the operation that delete_where reads."
     )
     mode: Annotated[FollowedMode, _mode_of("postgres")] = None
     transform: SinkTransform = None
@@ -356,37 +362,38 @@ class PostgresSink(Strict):
 
 
 class ConsoleSink(Strict):
-    """The driver's standard output, for trying out."""
+    """The driver's standard output, for experiments."""
 
     mode: FollowedMode = None
-    rows: Count = Field(20, description="Most rows shown of each batch.")
+    rows: Count = Field(20, description="Maximum number of rows to print of each batch.")
     transform: SinkTransform = None
     where: Where = None
 
 
 class MemorySink(Strict):
-    """A table in the driver's memory, for tests and for trying out: gone when the driver ends.
+    """A table in the driver's memory, for tests and experiments. It is lost when the driver ends.
 
-    Spark's SQL knows it by its name, in the driver's session. On the command line it is `memory.<name>` for
-    `tidemill query`, which asks the driver while it runs. With mode complete it holds the newest result, else
-    the rows of all batches since the driver started.
+    In the driver's session, Spark SQL reads it by its name. `tidemill query` reads it as `memory.<name>` from
+    the running driver. With mode complete it holds the newest result, otherwise the rows of all batches since
+    the driver started.
     """
 
     name: str = Field(pattern=SOURCE_NAME_PATTERN, description="Name of the table in SQL.")
     mode: FollowedMode = None
     max_rows: Count = Field(
-        100_000, description="Most rows that it holds; a batch that would bring more stops the pipeline."
+        100_000,
+        description="Maximum number of rows in the table. A batch that exceeds it stops the pipeline.",
     )
     transform: SinkTransform = None
     where: Where = None
 
 
 class ForeachSink(Strict):
-    """A row writer of your own, at least once: a class with `process(row)`, and `open` and `close` as needed.
+    """A custom row writer, at least once: a class with `process(row)` and optionally `open` and `close`.
 
-    Each task makes one and calls `open(partition_id, batch_id)`, which says whether it wants the rows, then
-    `process(row)` for each, then `close(error)`. A repeated batch has the same number and the same rows,
-    but perhaps in other partitions: to write a row once, replace it by its key.
+    Each task creates an instance and calls `open(partition_id, batch_id)`, which returns true if the rows are
+    wanted, then `process(row)` for each row, then `close(error)`. A repeated batch has the same number and
+    the same rows, but they may be in other partitions. To write each row once, replace rows by key.
     """
 
     writer: str = Field(pattern=CODE_PATTERN, description="file:Class in spark_apps/transforms.")
@@ -396,32 +403,31 @@ class ForeachSink(Strict):
 
 
 class ForeachBatchSink(Strict):
-    """A function of your own for each batch, `def write(rows, token)`; at least once.
+    """A custom function `def write(rows, token)`, called for each batch at least once.
 
-    A batch that is repeated after a crash brings its rows again, with the same token: its `stream` names
-    pipeline and checkpoint, its `batch_id` the batch. To write them once, replace rows by key, or let
-    `token.once(connection)` keep the token in the transaction that writes them. After a rewind, a reset or a
-    restore the stream is another one, and what is read again is handed over again.
+    After a crash, a batch is repeated with the same rows and the same token. The token's `stream` names the
+    pipeline and the checkpoint, and its `batch_id` the batch. To write the rows once, replace rows by key, or
+    let `token.once(connection)` store the token in the transaction that writes them. After a rewind, a reset
+    or a restore, the stream has another name, and the function gets the rows that are read again.
     """
 
     function: str = Field(
         pattern=CODE_PATTERN,
         description="file:function in spark_apps/transforms, `def write(rows: DataFrame, token: BatchToken) "
-        "-> "
-        "None` (tidemill.sinks.batch_token). It runs on the driver, after the tables are written.",
+        "-> None` (tidemill.sinks.batch_token). It runs on the driver after the tables are written.",
     )
     mode: FollowedMode = None
     transform: SinkTransform = None
     where: Where = None
 
 
-# What a sink's mode needs of the result.
+# Output mode of the result that each mode of a sink needs.
 _OUTPUT_MODE_OF: dict[str | None, OutputMode | None] = {
     None: None,
     "append": "append",
     "merge": "update",
     "replace": "complete",
-    # A feed of changes, each once.
+    # A change feed with each change once.
     "scd1": "append",
     "scd2": "append",
     "update": "update",
@@ -434,20 +440,22 @@ class Sink(OneOf):
 
     delta: DeltaSink | None = Field(None, description="A Delta table, exactly once.")
     kafka: KafkaSink | None = Field(None, description="A topic, at least once.")
-    files: FilesSink | None = Field(None, description="Files in a folder, exactly once by Spark's log of it.")
+    files: FilesSink | None = Field(
+        None, description="Files in a folder, exactly once for readers that use Spark's log of it."
+    )
     postgres: PostgresSink | None = Field(
         None, description="Rows of a PostgreSQL table by key, exactly once."
     )
     foreach_batch: ForeachBatchSink | None = Field(
-        None, description="A function of your own for each batch, at least once."
+        None, description="A custom function for each batch, at least once."
     )
-    foreach: ForeachSink | None = Field(None, description="A row writer of your own, at least once.")
-    console: ConsoleSink | None = Field(None, description="The driver's output, for trying out.")
-    memory: MemorySink | None = Field(None, description="A table in the driver's memory, for trying out.")
+    foreach: ForeachSink | None = Field(None, description="A custom row writer, at least once.")
+    console: ConsoleSink | None = Field(None, description="The driver's output, for experiments.")
+    memory: MemorySink | None = Field(None, description="A table in the driver's memory, for experiments.")
 
     @property
     def named_columns(self) -> Mapping[str, Sequence[str]]:
-        """Columns of the rows that the declaration names, by key."""
+        """Return the columns that the declaration names, by key."""
         if self.delta is not None:
             return self.delta.named_columns
         if self.kafka is not None:
@@ -460,7 +468,7 @@ class Sink(OneOf):
 
     @property
     def conditions(self) -> Mapping[str, str]:
-        """SQL conditions on the rows that the declaration has, by key."""
+        """Return the declaration's SQL conditions on rows, by key."""
         feed = None if self.delta is None else self.delta.cdc
         found = {
             "where": self.chosen.where,
@@ -472,7 +480,7 @@ class Sink(OneOf):
 
     @property
     def place(self) -> str:
-        """Where it writes to, in a word or two."""
+        """Return the destination in a word or two."""
         if self.delta is not None:
             return self.delta.table
         if self.kafka is not None:
@@ -487,7 +495,7 @@ class Sink(OneOf):
 
     @property
     def output(self) -> str:
-        """Name of the sink in ledger entries, status and metrics."""
+        """Return the sink's name in ledger entries, status and metrics."""
         if self.delta is not None:
             return self.delta.table
         if self.kafka is not None:
@@ -502,12 +510,12 @@ class Sink(OneOf):
 
     @property
     def code(self) -> str | None:
-        """The class or function that it hands rows to."""
+        """Return the class or function that gets the rows, if any."""
         if self.foreach is not None:
             return self.foreach.writer
         return None if self.foreach_batch is None else self.foreach_batch.function
 
     @property
     def output_mode(self) -> OutputMode | None:
-        """What it needs of the result; None if it takes what there is."""
+        """Return the output mode that the sink needs; None if it accepts any."""
         return _OUTPUT_MODE_OF[self.chosen.mode]

@@ -1,4 +1,4 @@
-"""Where a pipeline reads: `source: {<kind>: {...}}`."""
+"""The source of a pipeline: `source: {<kind>: {...}}`."""
 
 from __future__ import annotations
 
@@ -25,7 +25,7 @@ from tidemill.spec.text import (
 )
 from tidemill.spec.units import Count, Duration, NonNegative
 
-# A character of a topic's name, not of a class such as \d, and a star.
+# A literal character of a topic's name (not of a class such as \d) followed by a star.
 _LITERAL_AND_STAR = re.compile(r"(?<!\\)([\w-])\*")
 
 
@@ -36,18 +36,18 @@ class KafkaSource(Strict):
     topics: list[Topic] | None = Field(None, description="Several topics.", min_length=1)
     pattern: Expression | None = Field(None, description="All topics whose name matches this Java regex.")
     assign: dict[Topic, list[NonNegative]] | None = Field(
-        None, description="Certain partitions: {topic: [0, 1]}.", min_length=1
+        None, description="Specific partitions: {topic: [0, 1]}.", min_length=1
     )
     starting_offsets: CheckedStartingOffsets = Field(
         "earliest",
-        description="Where a new checkpoint starts: earliest, latest, a moment (by the broker's time), or "
-        "{topic: {partition: offset}} naming every partition (-2 earliest, -1 latest). A checkpoint that "
-        "exists goes on from its own.",
+        description="Start position of a new checkpoint: earliest, latest, a timestamp (in broker time), or "
+        "{topic: {partition: offset}} with every partition (-2 earliest, -1 latest). An existing checkpoint "
+        "continues at its own offsets.",
     )
-    max_offsets_per_batch: Count | None = Field(None, description="Most records in one batch.")
-    headers: bool = Field(False, description="Keep record headers as the column kafka_headers.")
+    max_offsets_per_batch: Count | None = Field(None, description="Maximum number of records in one batch.")
+    headers: bool = Field(False, description="Keep record headers in the column kafka_headers.")
     isolation: Isolation = "read_committed"
-    options: KafkaSourceOptions = Field({}, description="Spark's and the Kafka client's own options.")
+    options: KafkaSourceOptions = Field({}, description="Options of Spark and of the Kafka client.")
 
     @model_validator(mode="after")
     def _one_choice_of_topics(self) -> Self:
@@ -71,12 +71,12 @@ class KafkaSource(Strict):
     @field_validator("pattern")
     @classmethod
     def _pattern_is_a_regex(cls, pattern: str | None) -> str | None:
-        # Spark matches it in Java, and lag is computed in Python: it must mean the same in both.
+        # Spark matches it in Java, and Tidemill computes the lag in Python. Both must match the same topics.
         try:
             re.compile(pattern or "")
         except re.error as error:
             raise ValueError(f"not a regular expression: {error.msg}") from error
-        # `topic*`, as in a shell, would match `topi` and `topicc`: no topic that exists, and no error.
+        # `topic*`, as in a shell, would match `topi` and `topicc`, so no existing topic, without an error.
         meant = _LITERAL_AND_STAR.sub(r"\1.*", pattern or "")
         if meant != (pattern or ""):
             raise ValueError(
@@ -86,36 +86,39 @@ class KafkaSource(Strict):
 
     @property
     def named_topics(self) -> list[str]:
-        """Topics that are read by name; empty for a pattern."""
+        """Return the topics that are read by name; empty for a pattern."""
         return [self.topic] if self.topic else list(self.topics or self.assign or [])
 
 
 class DeltaSource(Strict):
-    """A Delta table of this platform, read as a stream of its appends, or of all its changes."""
+    """A Delta table of this storage root, read as a stream of its appends or of all its changes."""
 
     table: TableName
     starting_version: NonNegative | None = Field(
-        None, description="First table version of a new checkpoint; by default a snapshot, then changes."
+        None,
+        description="First table version that a new checkpoint reads. Default: a snapshot of the table, then "
+        "the later commits.",
     )
     starting_at: Moment | None = Field(
         None,
-        description="In the place of starting_version: a new checkpoint starts with the first commit that is "
-        "not before this moment. One after the newest commit is an error.",
+        description="Instead of starting_version: a new checkpoint starts with the first commit at or after "
+        "this time. A time after the newest commit is an error.",
     )
     changes: Literal["fail", "skip", "skip_deletes"] = Field(
         "fail",
-        description="What to do when rows of the table were updated or deleted: stop with the reason, "
-        "skip those commits, or skip only those that delete whole files and stop at others.",
+        description="Handling of commits that update or delete rows of the table. fail: stop with the "
+        "reason. skip: skip these commits. skip_deletes: skip those that delete whole files, and stop at "
+        "others.",
     )
     read_changes: bool = Field(
         False,
-        description="Read the table's change feed: each row that a commit inserted, updated (before and "
-        "after) or deleted, with `_change_type`, `_commit_version` and `_commit_timestamp`. The sink that "
-        "writes the table needs `change_feed: true`. A new checkpoint begins with all rows of the table as "
-        "inserts, unless it starts elsewhere.",
+        description="If true, read the table's change data feed: each row that a commit inserted, updated "
+        "(before and after) or deleted, with `_change_type`, `_commit_version` and `_commit_timestamp`. The "
+        "sink that writes the table needs `change_feed: true`. Unless a start is set, a new checkpoint "
+        "begins with all rows of the table as inserts.",
     )
-    max_files_per_batch: Count | None = Field(None, description="Most data files in one batch.")
-    options: DeltaSourceOptions = Field({}, description="Delta's own options.")
+    max_files_per_batch: Count | None = Field(None, description="Maximum number of data files in one batch.")
+    options: DeltaSourceOptions = Field({}, description="Delta's read options.")
 
     @model_validator(mode="after")
     def _starts_at_one_place(self) -> Self:
@@ -127,37 +130,38 @@ class DeltaSource(Strict):
 
 
 class RateSource(Strict):
-    """Rows made from the clock, for trying out."""
+    """Rows generated from the clock, for experiments."""
 
     rows_per_second: Count = Field(1, description="Rows per second.")
     ramp_up: Duration = Field(
-        timedelta(0), description="Time in which the rate grows to that, from nothing; whole seconds."
+        timedelta(0), description="Time in which the rate grows from 0 to that value, in whole seconds."
     )
 
 
 class RatePerBatchSource(Strict):
     """The same number of rows in every batch, for tests and benchmarks."""
 
-    rows_per_batch: Count = Field(1000, description="Rows in each batch.")
+    rows_per_batch: Count = Field(1000, description="Number of rows in each batch.")
     starting_at: Moment = Field(
-        datetime(1970, 1, 1, tzinfo=UTC), description="The `timestamp` of all rows of the first batch."
+        datetime(1970, 1, 1, tzinfo=UTC), description="The `timestamp` of all rows in the first batch."
     )
     advance_per_batch: Duration = Field(
-        timedelta(seconds=1), description="How much later that of each next batch is."
+        timedelta(seconds=1), description="Difference of `timestamp` between two batches."
     )
 
 
 class SocketSource(Strict):
-    """Lines of text from a TCP server, for trying out on one machine: `nc -lk 9999`.
+    """Lines of text from a TCP server, for experiments on one machine: `nc -lk 9999`.
 
-    A socket keeps nothing, so nothing is promised: lines that a stopped or failed driver had read are gone,
-    and each start begins anew, counts included. The server must listen before the driver starts.
+    There is no delivery guarantee, because a socket keeps nothing. Lines that a stopped or failed driver has
+    read are lost, and each start begins from scratch, including counts. The server must listen before the
+    driver starts.
     """
 
-    host: str = Field("localhost", pattern=HOST_PATTERN, description="Where the server is.")
-    port: int = Field(gt=0, le=65535, description="Its port.")
+    host: str = Field("localhost", pattern=HOST_PATTERN, description="Host of the server.")
+    port: int = Field(gt=0, le=65535, description="Port of the server.")
     arrival_time: bool = Field(
-        False, description="Keep when a line came as the column `timestamp`, beside its text in `value`."
+        False, description="If true, the column `timestamp` has the arrival time of each line."
     )
 
 
@@ -168,43 +172,43 @@ class Source(OneOf):
     eventhubs: EventHubsSource | None = Field(None, description="An event hub through its Kafka endpoint.")
     iothub: IoTHubSource | None = Field(
         None,
-        description="An IoT hub through its Event Hubs-compatible endpoint, with columns of its devices.",
+        description="An IoT hub through its Event Hubs-compatible endpoint, with device columns.",
     )
     files: FilesSource | None = Field(None, description="Files that arrive in a folder.")
-    delta: DeltaSource | None = Field(None, description="A table of this platform.")
-    rate: RateSource | None = Field(None, description="Rows made from the clock.")
+    delta: DeltaSource | None = Field(None, description="A Delta table of this storage root.")
+    rate: RateSource | None = Field(None, description="Rows generated from the clock.")
     rate_per_batch: RatePerBatchSource | None = Field(
         None, description="A fixed number of rows in every batch."
     )
-    socket: SocketSource | None = Field(None, description="Lines from a TCP server, for trying out.")
+    socket: SocketSource | None = Field(None, description="Lines from a TCP server, for experiments.")
 
     @property
     def facts(self) -> SourceFacts:
-        """What a source of this kind is."""
+        """Return the properties of this kind of source."""
         return SOURCES[self.kind]
 
     @property
     def is_kafka(self) -> bool:
-        """Whether records come with topic, partition and offset."""
+        """Return True if records have a topic, a partition and an offset."""
         return self.kind in ("kafka", "eventhubs", "iothub")
 
     @property
     def event_hub(self) -> EventHubsSource | None:
-        """The hub that is read: an event hub, or the one that an IoT hub has for its messages."""
+        """Return the event hub, or the one behind an IoT hub's messages; None for other sources."""
         return self.eventhubs or self.iothub
 
     @property
     def has_device_columns(self) -> bool:
-        """Whether rows get the columns of an IoT hub's messages."""
+        """Return True if rows get the columns of an IoT hub's messages."""
         return bool(getattr(self.chosen, "device_columns", False))
 
     @property
     def reads_headers(self) -> bool:
-        """Whether records are read with their headers: to be kept, or for what is made of them."""
+        """Return True if records are read with their headers, to keep them or to derive columns."""
         return self.has_device_columns or bool(getattr(self.chosen, "headers", False))
 
     def topics_shared(self, other: Source) -> list[str]:
-        """Topics that this source reads by name and the other one reads as well."""
+        """Return the topics that this source reads by name and the other one reads as well."""
         if self.event_hub is not None and other.event_hub is not None:
             mine, theirs = self.event_hub, other.event_hub
             return [mine.hub] if (mine.namespace, mine.hub) == (theirs.namespace, theirs.hub) else []
@@ -216,7 +220,7 @@ class Source(OneOf):
 
     @property
     def topics_or_pattern(self) -> list[str] | re.Pattern[str]:
-        """What a Kafka, Event Hubs or IoT Hub source reads: names, or a pattern of names."""
+        """Return the topics of a Kafka, Event Hubs or IoT Hub source by name or as a pattern."""
         if self.event_hub is not None:
             return [self.event_hub.hub]
         if self.kafka is None:

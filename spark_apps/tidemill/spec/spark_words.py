@@ -1,4 +1,4 @@
-"""Words of Spark, Databricks and Azure's connector that are no keys here, with what to write instead."""
+"""Names from Spark, Databricks and Azure's connector that are not keys here, with their replacements."""
 
 from __future__ import annotations
 
@@ -42,7 +42,7 @@ _INSTEAD: Mapping[str, str] = {
     "schemaevolutionmode": "write `schema_evolution:`",
     "rescueddatacolumn": "remove it: with `schema_evolution` the column is `_rescued_data`",
     "usenotifications": "remove it: new files are found by listing the folder",
-    # Pipelines of Databricks.
+    # Databricks pipelines.
     **dict.fromkeys(("expect", "expectall", "expectordrop", "expectorfail", "expectallordrop"), _EXPECT),
     **dict.fromkeys(("keys", "applychangeskeys"), "write `key:`"),
     "sequenceby": "write `cdc: {sequence_by: …}`",
@@ -56,7 +56,7 @@ _INSTEAD: Mapping[str, str] = {
     "eventhubs.startingposition": "write `starting_offsets:`",
     "eventhubs.maxeventspertrigger": "write `max_offsets_per_batch:`",
 }
-# Too common to mean Spark's option wherever they are written.
+# Names that are too common to always mean Spark's option.
 _AMBIGUOUS = frozenset(("mode", "path", "topic", "assign"))
 
 _OPTIONS = {
@@ -78,11 +78,11 @@ def snake_case(key: str) -> str:
 
 
 def instead_of(key: str, keys: Collection[str]) -> str | None:
-    """Return what to write instead of an unknown key that is another system's word; None for any other.
+    """Return the replacement of an unknown key that is another system's name; None for other keys.
 
     Args:
-        key: As it is written.
-        keys: Those that there are in its place.
+        key: The key in the file.
+        keys: Valid keys at this place.
     """
     word = key.lower().removeprefix("cloudfiles.")
     found = [*_owned(word, keys), *_owned(word.replace("_", ""), keys)]
@@ -92,7 +92,7 @@ def instead_of(key: str, keys: Collection[str]) -> str | None:
 
 
 def _owned(word: str, keys: Collection[str]) -> list[str]:
-    """Hints for an option that the platform owns; first those that name a key of this place."""
+    """Return hints for an option that Tidemill sets, first those that name a key valid at this place."""
     hints = [owned[word] for owned in OWNED_OPTIONS if word in owned and word not in _AMBIGUOUS]
     hints.sort(key=lambda hint: not any(f"`{key}:" in hint for key in keys))
     return [hint if hint.startswith("write ") else f"remove it: {hint}" for hint in hints]

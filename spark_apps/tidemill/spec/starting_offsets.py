@@ -1,4 +1,4 @@
-"""Where a new checkpoint of a Kafka source starts."""
+"""Start position of a new checkpoint of a Kafka source."""
 
 from __future__ import annotations
 
@@ -8,7 +8,7 @@ from typing import Annotated, Literal
 
 from pydantic import BeforeValidator, WithJsonSchema
 
-# Spark's own numbers for the ends of a partition: -2 earliest, -1 latest.
+# Spark's numbers for the ends of a partition: -2 earliest, -1 latest.
 EARLIEST_OFFSET = -2
 
 _EXPECTED = (
@@ -21,7 +21,7 @@ def check_starting_offsets(value: object) -> object:
     """Return `value` if Spark can start there.
 
     Raises:
-        ValueError: Says what is expected.
+        ValueError: Describes the expected value.
     """
     if value in ("earliest", "latest"):
         return value
@@ -40,7 +40,7 @@ def check_starting_offsets(value: object) -> object:
 
 
 def _moment(value: str | datetime) -> datetime:
-    """YAML reads an unquoted moment by itself; one without a zone is in UTC."""
+    """Return a timestamp in UTC. YAML already parses unquoted ones; without a zone they are in UTC."""
     try:
         moment = datetime.fromisoformat(value) if isinstance(value, str) else value
     except ValueError as error:
@@ -49,10 +49,10 @@ def _moment(value: str | datetime) -> datetime:
 
 
 def check_moment(value: object) -> object:
-    """Return a moment in UTC.
+    """Return a timestamp in UTC.
 
     Raises:
-        ValueError: If it is none.
+        ValueError: If it is not a timestamp.
     """
     if isinstance(value, str | datetime):
         try:
@@ -75,7 +75,7 @@ Moment = Annotated[
     datetime, BeforeValidator(check_moment), WithJsonSchema({"type": "string", "format": "date-time"})
 ]
 
-# earliest, latest, a moment, or {topic: {partition: offset}}, as Spark writes them.
+# earliest, latest, a timestamp, or {topic: {partition: offset}} in Spark's form.
 StartingOffsets = Literal["earliest", "latest"] | datetime | dict[str, dict[str, int]]
 
 CheckedStartingOffsets = Annotated[

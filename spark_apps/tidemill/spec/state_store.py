@@ -1,4 +1,4 @@
-"""What holds the state of stateful operators: `run.state_store`, and what Spark calls it."""
+"""State stores of stateful operators: `run.state_store`, and Spark's classes."""
 
 from __future__ import annotations
 
@@ -7,7 +7,7 @@ from typing import Literal
 
 StateStore = Literal["rocksdb", "memory"]
 
-# Spark's setting, which it pins in the offsets of a checkpoint that is born, and its classes.
+# Spark's setting, which it stores in the offsets of a new checkpoint, and its classes.
 PROVIDER_SETTING = "spark.sql.streaming.stateStore.providerClass"
 _PACKAGE = "org.apache.spark.sql.execution.streaming.state"
 PROVIDERS: Mapping[StateStore, str] = {
@@ -17,5 +17,5 @@ PROVIDERS: Mapping[StateStore, str] = {
 
 
 def store_of(provider: str) -> str:
-    """Our word for one of Spark's classes; the class itself where we have none."""
+    """Return the name of one of Spark's state store classes; the class itself if it has no name here."""
     return next((store for store, found in PROVIDERS.items() if found == provider), provider)

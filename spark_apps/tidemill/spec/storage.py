@@ -1,4 +1,4 @@
-"""How clients prove who they are to the object store of the root; values of secrets are never here."""
+"""Authentication of clients at the root's object store. It names secrets and never has their values."""
 
 from __future__ import annotations
 
@@ -9,7 +9,7 @@ from pydantic import ConfigDict, Field, model_validator
 from tidemill.spec.strict import OneOf, Strict
 from tidemill.spec.text import SecretName
 
-# Scheme, host and port, nothing more: a path, a user or a query in an address is a mistake or a secret.
+# Only scheme, host and port. A path, a user or a query in an address is a mistake or a secret.
 ENDPOINT_PATTERN = r"^https?://[A-Za-z0-9.-]{1,253}(?::[0-9]{1,5})?$"
 REGION_PATTERN = r"^[a-z0-9-]{1,40}$"
 
@@ -17,21 +17,21 @@ Endpoint = Annotated[str, Field(pattern=ENDPOINT_PATTERN)]
 
 
 class AzureStorage(Strict):
-    """A container of an Azure storage account; the account stands in `root`."""
+    """A container of an Azure storage account. `root` names the account."""
 
     model_config = ConfigDict(
         json_schema_extra={"oneOf": [{"required": ["account_key"]}, {"required": ["identity"]}]}
     )
 
     account_key: SecretName | None = Field(
-        None, description="Name of the secret that holds the account's key; this or `identity`."
+        None, description="Name of the secret with the account key. Set this key or `identity`."
     )
     identity: Literal["workload"] | None = Field(
         None,
-        description="`workload`: as whom Azure's workload identity webhook makes the pod known; no secret.",
+        description="workload: the pod's identity from Azure's workload identity webhook, without a secret.",
     )
     endpoint: Endpoint | None = Field(
-        None, description="Address of an emulator such as Azurite; Azure itself needs none."
+        None, description="Address of an emulator such as Azurite. Not needed for Azure itself."
     )
 
     @model_validator(mode="after")
@@ -42,18 +42,16 @@ class AzureStorage(Strict):
 
 
 class S3Storage(Strict):
-    """A bucket of S3 or of a store that speaks its protocol."""
+    """A bucket of S3 or of an S3-compatible store."""
 
     access_key: SecretName | None = Field(
         None,
-        description="Name of the secret that holds the access key id; without, the pod's role or the node's.",
+        description="Name of the secret with the access key id. Default: the role of the pod or the node.",
     )
-    secret_key: SecretName | None = Field(
-        None, description="Name of the secret that holds the secret access key."
-    )
+    secret_key: SecretName | None = Field(None, description="Name of the secret with the secret access key.")
     region: str = Field("us-east-1", pattern=REGION_PATTERN, description="The bucket's region.")
     endpoint: Endpoint | None = Field(
-        None, description="Address of a store that is not Amazon's; buckets are then part of the path."
+        None, description="Address of a store other than Amazon's. The bucket is then part of the path."
     )
 
     @model_validator(mode="after")
@@ -71,7 +69,7 @@ class StorageAccess(OneOf):
 
 
 def check_access_fits(root: str, access: StorageAccess | None) -> None:
-    """See that the access is that of the root's kind of store.
+    """Check that the credentials are for the root's kind of store.
 
     Raises:
         ValueError: If it would have no effect.

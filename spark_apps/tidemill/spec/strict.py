@@ -1,4 +1,4 @@
-"""The two model shapes of conf files: strict keys, and a map with exactly one known key."""
+"""Base models of conf files: strict keys, and a map with exactly one of several keys."""
 
 from __future__ import annotations
 
@@ -8,7 +8,7 @@ from pydantic import BaseModel, ConfigDict, model_validator
 
 
 class Strict(BaseModel):
-    """A frozen model that refuses keys it does not know and never shows a value in an error."""
+    """A frozen model that refuses unknown keys and never shows a value in an error."""
 
     model_config = ConfigDict(extra="forbid", frozen=True, hide_input_in_errors=True)
 
@@ -18,7 +18,7 @@ class OneOf(Strict):
 
     model_config = ConfigDict(json_schema_extra={"minProperties": 1, "maxProperties": 1})
 
-    # Fields that stand beside the one key.
+    # Fields that are allowed in addition to the one key.
     beside: ClassVar[frozenset[str]] = frozenset()
 
     @model_validator(mode="after")
@@ -37,10 +37,10 @@ class OneOf(Strict):
 
     @property
     def kind(self) -> str:
-        """The key that was given."""
+        """Return the key that is set."""
         return next(name for name in self._kinds() if getattr(self, name) is not None)
 
     @property
     def chosen(self) -> Any:
-        """The model below that key."""
+        """Return the model below that key."""
         return getattr(self, self.kind)

@@ -1,4 +1,4 @@
-"""Which pipeline feeds which: pipelines and tables in dependency order."""
+"""The dependency graph of pipelines and tables."""
 
 from __future__ import annotations
 
@@ -14,7 +14,7 @@ from tidemill.spec.sources import Source
 
 @dataclass(frozen=True)
 class Links:
-    """What one pipeline reads and writes, as `<kind> <name>`: `table silver/orders`, `topic orders`."""
+    """Inputs and outputs of one pipeline as `<kind> <name>`: `table silver/orders`, `topic orders`."""
 
     reads: tuple[str, ...]
     writes: tuple[str, ...]
@@ -22,15 +22,15 @@ class Links:
 
 @dataclass(frozen=True)
 class TableGraph:
-    """Links by pipeline."""
+    """Inputs and outputs by pipeline."""
 
     links: Mapping[str, Links]
 
     def order(self) -> list[str]:
-        """Pipelines, each after all that write what it reads; names decide among equals.
+        """Return the pipelines in topological order, and by name where that leaves a choice.
 
         Raises:
-            SpecError: TIDE-SPEC-027, if pipelines feed each other in a circle.
+            SpecError: TIDE-SPEC-027 if pipelines form a cycle.
         """
         sorter = TopologicalSorter({name: self.upstream(name) for name in sorted(self.links)})
         try:
@@ -50,21 +50,21 @@ class TableGraph:
         return order
 
     def upstream(self, pipeline: str) -> list[str]:
-        """Pipelines that write what this one reads."""
+        """Return the pipelines that write the inputs of this one."""
         reads = self.links[pipeline].reads
         return sorted({writer for what in reads for writer in self._writers.get(what, ())})
 
     def readers(self, what: str) -> list[str]:
-        """Pipelines that read a table or topic."""
+        """Return the pipelines that read a table or topic."""
         return sorted(name for name, links in self.links.items() if what in links.reads)
 
     def roots(self) -> list[str]:
-        """What is read and not written by any pipeline: where data comes from."""
+        """Return the inputs that no pipeline writes."""
         return sorted({what for links in self.links.values() for what in links.reads} - set(self._writers))
 
     @cached_property
     def _writers(self) -> Mapping[str, Sequence[str]]:
-        """Pipelines by what they write."""
+        """Return the pipelines by output."""
         writers: dict[str, list[str]] = {}
         for name, links in self.links.items():
             for what in links.writes:
@@ -73,10 +73,10 @@ class TableGraph:
 
 
 def build_graph(pipelines: Mapping[str, PipelineSpec]) -> TableGraph:
-    """Link pipelines by the tables and topics they share.
+    """Return the graph of pipelines that share tables and topics.
 
     Raises:
-        SpecError: TIDE-SPEC-032, if two pipelines write a table that one of them replaces as a whole.
+        SpecError: TIDE-SPEC-032 if two pipelines write a table that one of them replaces as a whole.
     """
     _check_replaced_tables(pipelines)
     return TableGraph({name: Links(_reads(spec), _writes(spec)) for name, spec in pipelines.items()})

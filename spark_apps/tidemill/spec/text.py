@@ -1,7 +1,7 @@
-"""Texts that become a path, a topic, a column or a line of output: what each may hold.
+"""Types of texts that become a path, a topic, a column or a line of output.
 
-Every text is bounded and free of control characters, so that none can break a path, a log line, a
-terminal or an index. Patterns are anchored: pydantic searches, it does not match whole.
+Every text has a maximum length and no control characters, so that none can break a path, a log line, a
+terminal or an index. Patterns are anchored, because pydantic searches instead of matching the whole text.
 """
 
 from __future__ import annotations
@@ -14,16 +14,16 @@ from pydantic import AfterValidator, BeforeValidator, Field
 from tidemill.names import TABLE_PATTERN, ZONES
 from tidemill.spec.ddl import check_columns, check_columns_or_type
 
-# Longest texts, in characters. A file name ends at 255 bytes on every file system in use and gets
-# endings from us; a SQL condition or a DDL is read by people; a sentence is one line on a page.
+# Maximum lengths in characters. File names are limited to 255 bytes on all common file systems, and Tidemill
+# adds suffixes. SQL conditions and DDL must stay readable, and a sentence is one line on a page.
 MAX_NAME = 100
 MAX_SENTENCE = 500
 MAX_EXPRESSION = 10_000
-# Columns as DDL, which programs write, too: about 8,000 columns. Must stay below the limit of a conf file
-# (yaml_file.py), so that the message names the key.
+# Columns as DDL, which may be generated, with up to about 8,000 columns. Must stay below the limit of a conf
+# file (yaml_file.py), so that the error names the key.
 MAX_COLUMNS = 200_000
 
-# Kafka's own rule (Topic.LEGAL_CHARS, 249 at most), and what Azure allows for an event hub.
+# Kafka's rule for topics (Topic.LEGAL_CHARS, at most 249) and Azure's rule for event hubs.
 TOPIC_PATTERN = r"^[a-zA-Z0-9._-]{1,249}$"
 HUB_PATTERN = r"^[a-zA-Z0-9](?:[a-zA-Z0-9._-]{0,254}[a-zA-Z0-9])?$"
 NAMESPACE_PATTERN = r"^[a-zA-Z][a-zA-Z0-9-]{0,49}$"
@@ -35,14 +35,14 @@ REFERENCE_PATTERN = r"^[a-z][a-z0-9_-]{0,63}$"
 SCHEMA_FILE_PATTERN = r"^[a-zA-Z0-9_][a-zA-Z0-9_.-]{0,90}\.json$"
 AVRO_FILE_PATTERN = r"^[a-zA-Z0-9_][a-zA-Z0-9_.-]{0,90}\.avsc$"
 PROTOBUF_FILE_PATTERN = r"^[a-zA-Z0-9_][a-zA-Z0-9_.-]{0,90}\.desc$"
-# With its package: Protobuf's own rule.
+# Protobuf's rule for a message name with its package.
 MESSAGE_PATTERN = r"^[A-Za-z_][A-Za-z0-9_]*(?:\.[A-Za-z_][A-Za-z0-9_]*)*$"
-# A Python name: the parameter of a transform.
+# A Python name, because it becomes a parameter of the transform.
 SOURCE_NAME_PATTERN = r"^[a-z][a-z0-9_]{0,39}$"
 TRANSFORM_PATTERN = r"^[a-z][a-z0-9_]{0,63}(?::[A-Za-z_][A-Za-z0-9_]{0,63}|\.sql)$"
-# A class or function of the project's own.
+# A class or function of the project.
 CODE_PATTERN = r"^[a-z][a-z0-9_]{0,63}:[A-Za-z_][A-Za-z0-9_]{0,63}$"
-# <schema>.<table> of a database, as they are stored there; PostgreSQL cuts names at 63 bytes.
+# <schema>.<table> as stored in a database. PostgreSQL truncates names at 63 bytes.
 DATABASE_TABLE_PATTERN = r"^[A-Za-z_][A-Za-z0-9_]{0,62}\.[A-Za-z_][A-Za-z0-9_]{0,62}$"
 # A column may have any other name; Delta's tables refuse more (`NOT_IN_DELTA_NAMES`).
 COLUMN_PATTERN = r"^[^\x00-\x1f\x7f]{1,255}$"
@@ -51,7 +51,7 @@ NOT_IN_DELTA_NAMES = frozenset(" ,;{}()\n\t=`")
 
 
 def _printable(text: str) -> str:
-    # A YAML block of several lines is fine where an expression stands; other control characters are not.
+    # An expression may be a YAML block of several lines, but has no other control characters.
     if re.search(r"[\x00-\x08\x0b\x0c\x0e-\x1f\x7f]", text):
         raise ValueError("a control character stands in this text; remove it")
     return text
@@ -79,7 +79,7 @@ def _in_delta(column: str) -> str:
 
 
 def _with_zone(table: object) -> object:
-    """Refuse a table that is named as in a catalog, with the name that is probably meant."""
+    """Refuse a table name in catalog form, and suggest the name that is probably meant."""
     if not isinstance(table, str) or re.fullmatch(TABLE_PATTERN, table):
         return table
     *parents, name = re.split(r"[./]", table.lower())

@@ -1,7 +1,7 @@
-"""Calls that no transform may make, found in its source text; only those that are certain.
+"""Detection of forbidden calls in a transform's source text, if they are certain.
 
-A `.count()` of a group is right, and of a stream wrong, so it is refused where its rows are surely a stream's
-(`transform_values.py`). All else that depends on types is left to Spark's plan.
+`.count()` is valid for a group and wrong for a stream, so it is refused only if its rows are certainly those
+of a stream (`transform_values.py`). Spark's plan decides other cases that depend on types.
 """
 
 from __future__ import annotations
@@ -15,8 +15,8 @@ from tidemill.spec.transform_values import Names, assigned, own_nodes
 
 Function = ast.FunctionDef
 
-# Of a source's rows each of these fails, writes past the sinks, or keeps what was read at the start for as
-# long as the query runs. Uncalled, such a name may be a field of a struct.
+# Called on a source's rows, each of these fails, bypasses the sinks, or keeps the data of the start while the
+# query runs. Without a call, such a name may be a field of a struct.
 _METHODS_OF_FRAMES = frozenset(
     (
         *("cache", "checkpoint", "collect", "foreach", "foreachPartition", "localCheckpoint", "persist"),
@@ -25,9 +25,10 @@ _METHODS_OF_FRAMES = frozenset(
 )
 _PROPERTIES_OF_FRAMES = frozenset(("rdd", "write", "writeStream", "writeTo"))
 
-# Of a stream each of these fails, while a group has a method of the same name, or a joined table may answer.
+# Each of these fails on a stream. A group may have a method with the same name, and a joined table supports
+# it.
 _ACTIONS_ON_STREAMS = frozenset(("count", "first", "head", "isEmpty", "tail", "take", "toJSON"))
-# Of a stream's rows each of these brings rows together, which `on_poison: quarantine` cannot take apart.
+# Each of these combines rows of a stream, so `on_poison: quarantine` cannot run parts of a batch.
 _METHODS_WITH_STATE = frozenset(
     (
         *("agg", "cube", "distinct", "dropDuplicates", "dropDuplicatesWithinWatermark"),
@@ -35,17 +36,17 @@ _METHODS_WITH_STATE = frozenset(
     )
 )
 
-# Wrong whatever they are of.
+# Wrong on any object.
 _METHODS = frozenset(("awaitTermination",))
 _PROPERTIES = frozenset(("readStream",))
 
-# What comes behind them is not made of the sources' rows.
+# Attributes whose values are not made of the sources' rows.
 _LEADS_AWAY = frozenset(("sparkSession", "sql_ctx", "pandas_api", "columns", "dtypes", "schema"))
 
 
 @dataclass(frozen=True)
 class WrongCall:
-    """A call that no transform may make, and its line."""
+    """A forbidden call and its line."""
 
     method: str
     line: int
@@ -64,12 +65,12 @@ def find_wrong_call(
     functions: Mapping[str, ast.FunctionDef | ast.AsyncFunctionDef],
     streams: Collection[str],
 ) -> WrongCall | None:
-    """The first wrong call of a transform, and of the functions of its file that it gives its rows.
+    """Return the first wrong call of a transform and of the functions in its file that get its rows.
 
     Args:
-        function: The transform; each of its parameters is the rows of a source.
+        function: The transform; each parameter has the rows of a source.
         functions: All functions at the top level of its file.
-        streams: Those of its parameters that are streams.
+        streams: Its parameters that are streams.
     """
     sources = {p.arg for p in (*_parameters(function), *function.args.kwonlyargs)}
     return _Search(functions, _wrong).look(function, sources, set(streams))
@@ -80,19 +81,19 @@ def find_call_with_state(
     functions: Mapping[str, ast.FunctionDef | ast.AsyncFunctionDef],
     stream: str | None = None,
 ) -> WrongCall | None:
-    """Return the first call that certainly brings rows of the one stream together.
+    """Return the first call that certainly combines rows of the single stream.
 
     Args:
         function: The transform.
         functions: All functions at the top level of its file.
-        stream: The parameter with the rows of the stream; by default the first one.
+        stream: The parameter with the rows of the stream; the first one by default.
     """
     given = {stream} if stream is not None else {p.arg for p in _parameters(function)[:1]}
     return _Search(functions, _with_state).look(function, given, given)
 
 
 def never_returns(function: Function) -> bool:
-    """Whether it has no `return` with a value; a decorator may do anything."""
+    """Return True if no `return` has a value and no decorator could change that."""
     values = (node.value for node in own_nodes(function) if isinstance(node, ast.Return))
     return not function.decorator_list and all(
         value is None or (isinstance(value, ast.Constant) and value.value is None) for value in values
@@ -100,11 +101,11 @@ def never_returns(function: Function) -> bool:
 
 
 def find_wrong_result(function: Function, rows: Collection[str]) -> WrongResult | None:
-    """The first `return` of a value that is certainly not a DataFrame; a decorator may change it.
+    """Return the first result that is certainly not a DataFrame; None if a decorator could change it.
 
     Args:
         function: The transform.
-        rows: Those of its parameters that are DataFrames.
+        rows: Its parameters that are DataFrames.
     """
     if function.decorator_list:
         return None
@@ -123,8 +124,8 @@ class _Values:
     """The values of a function's names.
 
     Args:
-        frames: Names that always hold rows of a source, or what is made of them.
-        names: All names, by what is assigned to them.
+        frames: Names whose values are always derived from the rows of a source.
+        names: All names with their assigned values.
         functions: The functions of the file.
     """
 
@@ -137,7 +138,7 @@ _IsWrong = Callable[[ast.AST, _Values], WrongCall | None]
 
 
 class _Search:
-    """Through one file; each function is looked at once."""
+    """A search through one file that visits each function once."""
 
     def __init__(
         self, functions: Mapping[str, ast.FunctionDef | ast.AsyncFunctionDef], wrong: _IsWrong
@@ -149,7 +150,10 @@ class _Search:
     def look(
         self, function: ast.FunctionDef | ast.AsyncFunctionDef, given: set[str], streams: set[str]
     ) -> WrongCall | None:
-        """`given` are those of its parameters that are rows of a source, `streams` those of a stream."""
+        """Return the first wrong call.
+
+        `given` are the parameters with rows of a source, `streams` those with rows of a stream.
+        """
         self._seen.add(function.name)
         frames, names = _frames(function, given), Names(function, streams)
         nodes, values = list(own_nodes(function)), _Values(frames, names, self._functions)
@@ -175,7 +179,7 @@ def _parameters(function: ast.FunctionDef | ast.AsyncFunctionDef) -> list[ast.ar
 
 
 def _frames(function: ast.AST, given: set[str]) -> set[str]:
-    """Names that always hold rows of a source: those given, and what is made of them."""
+    """Return the names whose values are always derived from the rows of a source."""
     values: dict[str, list[ast.expr]] = {}
     bound: Counter[str] = Counter()
     for node in own_nodes(function):
@@ -183,7 +187,7 @@ def _frames(function: ast.AST, given: set[str]) -> set[str]:
             bound[node.id] += 1
         for name, value in assigned(node):
             values.setdefault(name, []).append(value)
-    # A name that is bound in another way too, by a loop for example, may hold anything.
+    # A name that is also bound in another way, for example by a loop, may have any value.
     frames = {name for name in given | values.keys() if bound[name] == len(values.get(name, ()))}
     while wrong := {n for n in frames for value in values.get(n, ()) if _root(value) not in frames}:
         frames -= wrong
@@ -191,7 +195,7 @@ def _frames(function: ast.AST, given: set[str]) -> set[str]:
 
 
 def _root(expression: ast.expr) -> str | None:
-    """The name that a chain of methods begins with; None where it leads away from the rows."""
+    """Return the name at the start of a chain of methods; None if the chain does not return rows."""
     while True:
         if isinstance(expression, ast.Attribute):
             if expression.attr in _LEADS_AWAY:
@@ -223,7 +227,7 @@ def _wrong_name(
     if not isinstance(node, ast.Attribute):
         return None
     wrong = node.attr in of_anything or (node.attr in of_frames and _root(node.value) in frames)
-    # The line of the method's name, not of the chain's beginning.
+    # The line of the method's name, not of the chain's start.
     return WrongCall(node.attr, node.end_lineno or 0) if wrong else None
 
 

@@ -1,4 +1,4 @@
-"""A transform's contract, checked from its source text: no code of the user runs, no Spark is needed."""
+"""Checks of a transform's contract from its source text, without running user code or Spark."""
 
 from __future__ import annotations
 
@@ -17,7 +17,7 @@ from tidemill.spec.transform_calls import (
 )
 from tidemill.spec.transform_rules import NOTHING_RETURNED, OTHER_RETURNED, STATE_AND_POISON, wrong_call
 
-# Files of one project; each is parsed once, however many pipelines share it.
+# Maximum number of cached files. Each is parsed once, even if many pipelines share it.
 _KEPT_FILES = 1024
 
 
@@ -28,18 +28,18 @@ def check_transform(
     models: Sequence[str] = (),
     tables: Collection[str] = (),
 ) -> None:
-    """Check that `file` defines `function` with a parameter for each source, and what it certainly does.
+    """Check that `file` defines `function` with a parameter for each source and without certain violations.
 
     Args:
-        file: With the function.
-        function: Its name.
-        sources: Names of several sources, which are the parameters; of one source, it may have any name.
-        models: Names of the models that it is given beside.
-        tables: Those of the sources that are joined as a whole.
+        file: File with the function.
+        function: Name of the function.
+        sources: Names of several sources, which are the parameters. For one source, any name is valid.
+        models: Names of the models, which are additional parameters.
+        tables: Sources that are joined as a whole.
 
     Raises:
         SpecError: TIDE-SPEC-018 if the file is not Python, TIDE-SPEC-019 if the function is missing or has
-            other parameters, TIDE-PLAN-… if it returns no DataFrame or calls what no transform may call.
+            other parameters, TIDE-PLAN-… if it returns no DataFrame or makes a forbidden call.
     """
     functions = _functions(file, file.stat().st_mtime_ns)
     _check_signature(functions, function, (sources, models), {"file": file, "function": function})
@@ -53,15 +53,15 @@ def check_transform(
 
 
 def check_no_state(file: Path, function: str, stream: str | None) -> None:
-    """Check that a transform does not certainly keep state, as `on_poison: quarantine` demands.
+    """Check that a transform does not certainly keep state, as `on_poison: quarantine` requires.
 
     Args:
-        file: With the function.
-        function: Its name.
-        stream: The parameter with the rows of the stream; None if it is the first one.
+        file: File with the function.
+        function: Name of the function.
+        stream: The parameter with the rows of the stream; None for the first one.
 
     Raises:
-        SpecError: TIDE-PLAN-032. A driver finds by Spark's plan what the text does not show.
+        SpecError: TIDE-PLAN-032. State that the text does not show is found by drivers in Spark's plan.
     """
     functions = _functions(file, file.stat().st_mtime_ns)
     transform = functions[function]
@@ -75,12 +75,12 @@ def check_no_state(file: Path, function: str, stream: str | None) -> None:
 
 
 def check_sink_transform(file: Path, function: str, key: str) -> None:
-    """The same for a sink's: a function of a batch, which may do what a stream cannot.
+    """Check a sink's transform, which gets a batch and may use operations that a stream does not support.
 
     Args:
-        file: With the function.
-        function: Its name.
-        key: Where the pipeline file names it.
+        file: File with the function.
+        function: Name of the function.
+        key: Key in the pipeline file that names it.
 
     Raises:
         SpecError: TIDE-SPEC-018, TIDE-SPEC-019; TIDE-PLAN-002 or -007 if it returns no DataFrame.
@@ -131,22 +131,22 @@ def _check_result(file: Path, transform: ast.FunctionDef, rows: set[str]) -> Non
 
 
 def _first_parameter(function: ast.FunctionDef) -> str:
-    """The one that gets the rows: the signature was checked."""
+    """Return the parameter that gets the rows. The signature has been checked before."""
     return next(iter((*function.args.posonlyargs, *function.args.args))).arg
 
 
 def _functions(file: Path, modified: int) -> dict[str, ast.FunctionDef | ast.AsyncFunctionDef]:
-    """The functions at the top level of a file."""
+    """Return the functions at the top level of a file."""
     kinds = (ast.FunctionDef, ast.AsyncFunctionDef)
     return {node.name: node for node in parse_code(file, modified).body if isinstance(node, kinds)}
 
 
 @lru_cache(maxsize=_KEPT_FILES)
 def parse_code(file: Path, _modified: int) -> ast.Module:
-    """A Python file of the project, which is not run.
+    """Parse a Python file of the project without running it.
 
     Raises:
-        SpecError: TIDE-SPEC-018, if it is not Python.
+        SpecError: TIDE-SPEC-018 if it is not Python.
     """
     try:
         return ast.parse(file.read_bytes(), filename=file.name)
@@ -173,7 +173,7 @@ def _wrong_parameters(
     if missing:
         return f"it has no parameter for the model {min(missing)}"
     if sources:
-        # They are handed over by name.
+        # Several sources are passed by name.
         named = [parameter.arg for parameter in (*parameters.args, *parameters.kwonlyargs)]
         given = [
             *named,
@@ -182,7 +182,7 @@ def _wrong_parameters(
         fits = set(named) == {*sources, *models} and len(given) == len(named)
         found = f"the sources are {', '.join(sources)}, its parameters {', '.join(given) or 'none'}"
         return "" if fits else found
-    # The rows are handed over as the first one, the models by name.
+    # The rows are passed as the first argument, the models by name.
     first = next(iter((*parameters.posonlyargs, *parameters.args)), None)
     if first is not None and first.arg in models:
         return f"the rows come first, not the model {first.arg}"

@@ -1,7 +1,7 @@
-"""What a transform must not do, or should know.
+"""Rules for transforms: refusals and warnings.
 
-One table for `validate`, `plan --spark`, the drivers and conf/README.md.
-Where older documents and Spark 4.2 differ, Spark 4.2 counts: it accepts `limit` in append mode, for one.
+`validate`, `plan --spark`, the drivers and conf/README.md share this table. The rules follow Spark 4.2 where
+its older documentation differs. For example, Spark 4.2 accepts `limit` in append mode.
 """
 
 from __future__ import annotations
@@ -14,14 +14,14 @@ from tidemill.errors import SpecError
 
 @dataclass(frozen=True)
 class Rule:
-    """One thing that a transform does.
+    """A rule about one operation of a transform.
 
     Args:
         error_id: Stable id.
-        what: What it does, as the reference shows it.
-        why: Why that is refused, or what it comes to; a sentence.
-        instead: What to write instead.
-        warns: Whether it is only reported; else it is refused.
+        what: Description of the operation for the reference.
+        why: Reason for the refusal or consequence of the operation, as a sentence.
+        instead: Fix.
+        warns: True if the operation is only reported, False if it is refused.
     """
 
     error_id: str
@@ -31,7 +31,7 @@ class Rule:
     warns: bool = False
 
     def refusal(self, facts: Mapping[str, object], instead: str = "") -> SpecError:
-        """The error of a transform that does this."""
+        """Return the error of a transform with this operation."""
         return SpecError(self.error_id, self.why, facts=facts, fix=instead or self.instead)
 
 
@@ -57,19 +57,19 @@ WRITES = Rule(
 )
 OWN_SOURCE = Rule(
     "TIDE-PLAN-004",
-    "a stream or a file of its own: `readStream`, `open`",
+    "reading another stream or a file: `readStream`, `open`",
     "The transform reads what the pipeline file does not declare: no offset, digest or gate knows of it.",
     "declare the stream as the pipeline's source; put constants into the transform file",
 )
 TWICE = Rule(
     "TIDE-PLAN-005",
-    "one of several streams used twice, as in a join with itself",
+    "using one of several streams twice, as in a self-join",
     "The checkpoint knows each of several streams by its name, which only one use can have.",
     "write the stream into a table by a pipeline of its own, and name it twice, as two sources",
 )
 UNUSED = Rule(
     "TIDE-PLAN-006",
-    "one of several streams not used at all",
+    "not using one of several streams",
     "Spark would not read it, and the checkpoint would hold no place in it.",
     "take it out of the pipeline's `sources`, or use it",
 )
@@ -125,7 +125,7 @@ COMPLETE = Rule(
 )
 UNBOUNDED_JOIN = Rule(
     "TIDE-PLAN-016",
-    "a join of two streams without a bound in time, of any kind; an inner one may have it in a later `where`",
+    "a join of two streams without a bound in time; for an inner join the bound may be in a later `where`",
     "A join of two streams needs a watermark and a bound in time for both sides: else it keeps every row for "
     "ever, and an outer or semi join never knows that a match will not come.",
     "declare `event_time`, and join by the same window, or add a condition such as "
@@ -140,7 +140,7 @@ JOIN_MODE = Rule(
 )
 JOIN_SIDE = Rule(
     "TIDE-PLAN-018",
-    "a join that keeps all rows of the static side (right, full), or an anti join of two streams",
+    "a join that keeps all rows of a joined table (right, full), or an anti join of two streams",
     "The join would need to know that a match will never come, and a stream does not end.",
     "keep the rows of the stream: put it on the left of a `left` join; "
     "of two streams, a `left` join with a bound in time and `where(other_id IS NULL)` is an anti join",
@@ -185,8 +185,8 @@ PIVOT = Rule(
 )
 RANDOM = Rule(
     "TIDE-PLAN-025",
-    "`rand`, `randn`, `uuid`, `shuffle`, `monotonically_increasing_id`, `spark_partition_id`, with a "
-    "seed, too",
+    "`rand`, `randn`, `uuid`, `shuffle`, `monotonically_increasing_id`, `spark_partition_id`, also with a "
+    "seed",
     "A repeated batch or a backfill would give other rows than the first time.",
     "make it from the record: xxhash64 or sha2 of its key, or of kafka_topic, kafka_partition and "
     "kafka_offset",
@@ -199,7 +199,7 @@ OWN_WATERMARK = Rule(
 )
 READ_TWICE = Rule(
     "TIDE-PLAN-027",
-    "its stream twice (`union`, a join with itself), with `late: table`, of files, a table or a rate source",
+    "using a stream of files, a table or a rate source twice (`union`, a self-join), with `late: table`",
     "Each use reads the rows again, and without offsets nothing tells that a late row is the same one.",
     "use the stream once, for instance with explode in the place of a union; or set `late: drop`",
 )
@@ -229,16 +229,16 @@ NEEDS_ROCKSDB = Rule(
 )
 STATE_AND_POISON = Rule(
     "TIDE-PLAN-032",
-    "anything but row by row (aggregations, deduplication, `limit`, joins of streams, functions with state), "
-    "with `on_poison: quarantine`",
+    "operations that do not work row by row (aggregations, deduplication, `limit`, joins of streams, "
+    "functions with state), with `on_poison: quarantine`",
     "A part of a batch that is run by itself has other state, so it does not tell at which record the whole "
     "failed.",
     "leave `on_poison` out; or do what can fail in a pipeline of its own, and read its table here",
 )
 NOT_CONTINUOUS = Rule(
     "TIDE-PLAN-033",
-    "anything but `select`, `withColumn` and `where` (`explode`, `union`, `coalesce`, `current_timestamp`, "
-    "joins, aggregations, mapInArrow…), with `trigger: {continuous: …}`",
+    "operations other than `select`, `withColumn` and `where` (`explode`, `union`, `coalesce`, "
+    "`current_timestamp`, joins, aggregations, mapInArrow…), with `trigger: {continuous: …}`",
     "Continuous processing makes of each row one row or none: Spark refuses all else.",
     "leave it out; or use `trigger: 0 seconds`, which starts a batch as soon as the last one has ended",
 )
@@ -286,7 +286,7 @@ ROW_ORDER = Rule(
 )
 OWN_TIME = Rule(
     "TIDE-PLAN-045",
-    "an aggregation by anything but tumbling windows, with `late: table`",
+    "an aggregation other than by tumbling windows, with `late: table`",
     "A row is late by its own time there, so it is set aside although Spark would still have counted it.",
     "group by tumbling windows, where the end of the window counts; or set `late: drop`",
     warns=True,
@@ -311,7 +311,7 @@ UNSURE_FUNCTION = Rule(
 
 RULES = tuple(rule for rule in list(globals().values()) if isinstance(rule, Rule))
 
-# What to write instead of an action, where it is known better than in general.
+# Specific fixes for actions. They replace the general fix.
 _INSTEAD_OF = {
     "show": "return the DataFrame and add the sink `console: {}`, or look at the table: tidemill run, "
     "then read it",
@@ -345,23 +345,21 @@ _RULE_OF_CALL = {
 
 
 def wrong_call(method: str, facts: Mapping[str, object]) -> SpecError:
-    """The error of a transform that calls a method which no transform may call."""
+    """Return the error of a transform that calls a forbidden method."""
     rule = _RULE_OF_CALL.get(method, ACTION)
     instead = _INSTEAD_OF.get(_INSTEAD_LIKE.get(method, method), "") if rule is ACTION else ""
     return rule.refusal({**facts, "call": method}, instead)
 
 
 def rules_reference() -> str:
-    """The table of all rules, for the conf reference."""
+    """Return the table of all rules as a Markdown section of the conf reference."""
     lines = [
         "## What a transform must not do\n",
-        "`tidemill validate` finds what the text of the function shows for certain, `tidemill plan NAME "
-        "--spark` and "
-        "every driver, before\nit starts, what Spark's analysed plan shows. Where older documents and "
-        "Spark 4.2 differ, "
-        "Spark 4.2 counts.\n",
+        "`tidemill validate` finds violations that are certain from the function's source text. `tidemill "
+        "plan NAME --spark`\nand the start of every driver find those that Spark's analysed plan shows. The "
+        "rules follow Spark 4.2 where older\ndocumentation differs.\n",
     ]
-    for title, warns in (("refused", False), ("reported, and started", True)):
+    for title, warns in (("refused", False), ("reported and run", True)):
         lines += [f"| id | {title} | because | instead |", "|---|---|---|---|"]
         lines += [
             f"| {rule.error_id} | {rule.what} | {rule.why} | {rule.instead} |"

@@ -1,4 +1,4 @@
-"""Values that the names of a transform certainly hold, by its source text."""
+"""Values that the variables of a transform certainly have, according to its source text."""
 
 from __future__ import annotations
 
@@ -9,7 +9,7 @@ from typing import Literal
 
 Kind = Literal["frame", "grouped"]
 
-# Methods of a DataFrame that give a DataFrame.
+# Methods of a DataFrame that return a DataFrame.
 _FRAME_METHODS = (
     *("alias", "coalesce", "crossJoin", "distinct", "drop", "dropDuplicates"),
     *("dropDuplicatesWithinWatermark", "drop_duplicates", "dropna", "exceptAll", "fillna"),
@@ -20,7 +20,7 @@ _FRAME_METHODS = (
     *("withColumns", "withColumnsRenamed", "withMetadata", "withWatermark"),
 )
 _GROUPING = ("cube", "groupBy", "groupby", "groupingSets", "rollup")
-# Methods of a grouped DataFrame that give a DataFrame.
+# Methods of a grouped DataFrame that return a DataFrame.
 _AGGREGATING = (
     *("agg", "applyInArrow", "applyInPandas", "applyInPandasWithState", "avg", "count", "max", "mean", "min"),
     *("sum", "transformWithState", "transformWithStateInPandas"),
@@ -34,7 +34,7 @@ _RESULTS: dict[tuple[Kind, str], Kind] = {
 
 _OWN_SCOPE = (ast.FunctionDef, ast.AsyncFunctionDef, ast.Lambda, ast.ClassDef)
 
-# Expressions that are never a DataFrame, in the words of an error.
+# Expressions that are never a DataFrame, with their names in errors.
 _OTHER_VALUES: dict[type[ast.expr], str] = {
     ast.List: "a list",
     ast.ListComp: "a list",
@@ -50,7 +50,7 @@ _OTHER_VALUES: dict[type[ast.expr], str] = {
 
 
 def own_nodes(function: ast.AST) -> Iterator[ast.AST]:
-    """Everything in it, but for the insides of other functions."""
+    """Yield all nodes of a function except those inside nested functions."""
     for node in ast.iter_child_nodes(function):
         if not isinstance(node, _OWN_SCOPE):
             yield node
@@ -58,7 +58,7 @@ def own_nodes(function: ast.AST) -> Iterator[ast.AST]:
 
 
 def assigned(node: ast.AST) -> Iterator[tuple[str, ast.expr]]:
-    """Names that a node gives a value to."""
+    """Yield the names that a node assigns, with the values."""
     if isinstance(node, ast.Assign):
         yield from ((target.id, node.value) for target in node.targets if isinstance(target, ast.Name))
     elif isinstance(node, ast.AnnAssign | ast.NamedExpr) and isinstance(node.target, ast.Name) and node.value:
@@ -70,7 +70,7 @@ class Names:
 
     Args:
         function: The function.
-        frames: Those of its parameters that are DataFrames.
+        frames: Its parameters that are DataFrames.
     """
 
     def __init__(self, function: ast.AST, frames: Collection[str]) -> None:
@@ -81,18 +81,18 @@ class Names:
                 bound[node.id] += 1
             for name, value in assigned(node):
                 self._values.setdefault(name, []).append(value)
-        # A name that is bound in another way too, by a loop for example, may hold anything.
+        # A name that is also bound in another way, for example by a loop, may have any value.
         self._unsure = {name for name, times in bound.items() if times != len(self._values.get(name, ()))}
         self._parameters = _parameters_of(function)
         self._frames = frozenset(frames)
         self._kinds = self._all_kinds()
 
     def kind_of(self, expression: ast.expr) -> Kind | None:
-        """The kind of a value; None if it is not certain."""
+        """Return the kind of a value; None if it is not certain."""
         return _kind(expression, self._kinds)
 
     def other_value(self, expression: ast.expr) -> str:
-        """The value in words if it is certainly not a DataFrame; empty otherwise."""
+        """Return a description of the value if it is certainly not a DataFrame; empty otherwise."""
         if isinstance(expression, ast.Name):
             values = self._values.get(expression.id, [])
             if expression.id in self._unsure or expression.id in self._parameters:
@@ -107,7 +107,7 @@ class Names:
         return _OTHER_VALUES.get(type(expression), "")
 
     def _all_kinds(self) -> dict[str, Kind]:
-        """By name: the kind of all values that it is given. A name with two kinds has none."""
+        """Return the kind of each name whose assigned values all have the same kind."""
         unsure = set(self._unsure)
         while True:
             kinds: dict[str, Kind] = dict.fromkeys(self._frames - unsure, "frame")

@@ -1,4 +1,4 @@
-"""When a query makes its batches: `run.trigger`."""
+"""Triggers of a query: `run.trigger`."""
 
 from __future__ import annotations
 
@@ -16,10 +16,11 @@ Kind = Literal["interval", "available_now", "once", "continuous", "real_time"]
 
 _WORDS: dict[str, Kind] = {"available_now": "available_now", "once": "once"}
 _WITH_A_DURATION: dict[str, Kind] = {"continuous": "continuous", "real_time": "real_time"}
-# As Spark writes them.
+# Spark's names of triggers.
 _OF_SPARK = {"availableNow": "available_now", "realTime": "real_time", "processingTime": "10 seconds"}
 
-# Shortest time between two notes in the checkpoint: each is two files. Spark's own bound of real-time mode.
+# Minimum time between two commits of offsets to the checkpoint, of two files each. The value for real-time
+# mode is Spark's minimum.
 _LEAST: dict[Kind, timedelta] = {
     "continuous": timedelta(milliseconds=100),
     "real_time": timedelta(seconds=5),
@@ -28,20 +29,20 @@ _LEAST: dict[Kind, timedelta] = {
 
 @dataclass(frozen=True)
 class Trigger:
-    """When batches are made.
+    """A rule for starting batches.
 
     Args:
-        kind: How; see `capabilities.TRIGGERS`.
-        interval: Shortest time between the starts of two batches; of the triggers that write rows as they
-            come, the time between two notes of how far the source was read.
+        kind: Kind of trigger; see `capabilities.TRIGGERS`.
+        interval: Minimum time between the starts of two batches. For triggers that write rows as they
+            arrive, the time between two commits of the source's offsets.
     """
 
     kind: Kind = "interval"
     interval: timedelta = timedelta()
 
 
-# Without `trigger`, as in Spark: the next batch of a stream starts as soon as the last one has ended. An
-# incremental run reads what there is, in as many batches as its limits make.
+# Without `trigger`, the next batch of a stream starts as soon as the last one has ended, as in Spark. An
+# incremental run reads all available data in batches of the source's limits.
 DEFAULT_TRIGGERS: Mapping[str, Trigger] = {"stream": Trigger(), "incremental": Trigger("available_now")}
 
 

@@ -1,4 +1,4 @@
-"""Numbers as people write them: durations (`10 minutes`, `1.5h`), sizes (`200 MB`, `1g`), counts."""
+"""Human-readable numbers: durations (`10 minutes`, `1.5h`), sizes (`200 MB`, `1g`), counts."""
 
 from __future__ import annotations
 
@@ -24,15 +24,15 @@ _MILLISECONDS = {
     "w": 604_800_000,
     "week": 604_800_000,
 }
-# Binary multiples, as the JVM (`-Xmx1g`), Spark (`spark.driver.memory`) and Kafka (1 MB = 1048576) read them.
+# Binary multiples, as in the JVM (`-Xmx1g`), Spark (`spark.driver.memory`) and Kafka (1 MB = 1048576).
 _BYTES = {"b": 1, "k": 2**10, "m": 2**20, "g": 2**30, "t": 2**40}
 
-# A plural of a word has an s, an abbreviation has none: `5 ms` are milliseconds.
+# Words have a plural with s and abbreviations do not, so `5 ms` means milliseconds.
 DURATION_PATTERN = r"^\s*([0-9]{1,12}(?:\.[0-9]{1,9})?)\s*([a-zA-Z]{1,12})\s*$"
 _SIZE_PATTERN = r"^\s*([0-9]{1,16}(?:\.[0-9]{1,9})?)\s*([bkmgtBKMGT])(?:i?[bB])?\s*$"
 
-# Nothing waits or looks back longer than ten years, and nothing here is larger than 1,024 TB: a larger
-# value is a wrong unit, and Spark's and Java's 64-bit arithmetic must not overflow on it.
+# No duration exceeds ten years and no size 1,024 TB. A larger value has a wrong unit, and it could overflow
+# the 64-bit arithmetic of Spark and Java.
 MAX_DURATION = timedelta(days=3653)
 MAX_SIZE = 2**50
 # Largest count that fits Java's int, which several of Spark's options are.
@@ -43,7 +43,7 @@ def parse_duration(text: object) -> timedelta:
     """Read `10 minutes`, `30s`, `1.5 hours`.
 
     Raises:
-        ValueError: If the unit is missing or unknown, or it is longer than MAX_DURATION.
+        ValueError: If the unit is missing or unknown, or the duration is longer than MAX_DURATION.
     """
     if isinstance(text, timedelta):
         return text
@@ -62,7 +62,7 @@ def parse_duration(text: object) -> timedelta:
 
 
 def parse_duration_or_off(text: object) -> timedelta | Literal["off"]:
-    """Read a duration, or the word that says that there is no limit.
+    """Read a duration, or `off` for no limit.
 
     Raises:
         ValueError: As `parse_duration`.
@@ -71,7 +71,7 @@ def parse_duration_or_off(text: object) -> timedelta | Literal["off"]:
 
 
 def format_duration(duration: timedelta) -> str:
-    """Write a duration in Spark's interval words, in the largest unit that stays whole."""
+    """Return a duration in Spark's interval syntax, in the largest unit that gives a whole number."""
     milliseconds = round(duration / timedelta(milliseconds=1))
     if not milliseconds:
         return "0 seconds"
@@ -86,7 +86,7 @@ def parse_size(text: object) -> int:
     """Read `1g`, `200 MB`, `512k`, or a number of bytes; multiples of 1024.
 
     Raises:
-        ValueError: If the unit is unknown, or it is negative or larger than MAX_SIZE.
+        ValueError: If the unit is unknown, or the size is negative or larger than MAX_SIZE.
     """
     match = re.match(_SIZE_PATTERN, text) if isinstance(text, str) else None
     if match is not None:
@@ -101,7 +101,7 @@ def parse_size(text: object) -> int:
 
 
 def format_size(size: int) -> str:
-    """Write bytes as the JVM reads them, e.g. `512m`, in the largest unit that stays whole."""
+    """Return a size in the JVM's syntax, e.g. `512m`, in the largest unit that gives a whole number."""
     for unit in ("t", "g", "m", "k"):
         if size and size % _BYTES[unit] == 0:
             return f"{size // _BYTES[unit]}{unit}"
@@ -112,7 +112,7 @@ def _is_count(value: object) -> object:
     # Python counts true as 1.
     if isinstance(value, bool):
         raise ValueError("expected a whole number")
-    # Not `le=`: pydantic would prefer it to a model's own, lower limit.
+    # Not `le=`, because pydantic would prefer it to a lower limit of a model.
     if isinstance(value, int) and value > MAX_COUNT:
         raise ValueError(f"expected at most {MAX_COUNT}")
     return value
@@ -135,7 +135,7 @@ DurationOrOff = Annotated[
         }
     ),
 ]
-# A driver's first batch takes up to 25 s on a busy machine, and streams are looked at once a minute.
+# A driver's first batch takes up to 25 s on a busy machine, and streams are checked once a minute.
 SHORTEST_PATIENCE = timedelta(minutes=1)
 
 

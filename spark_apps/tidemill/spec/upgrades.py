@@ -1,4 +1,4 @@
-"""`upgrade` of an environment: how many streams may be on their way to a new version at once."""
+"""`upgrade` of an environment: limits of how many streams move to a new version at once."""
 
 from __future__ import annotations
 
@@ -10,7 +10,7 @@ from pydantic import BeforeValidator, Field
 
 from tidemill.spec.strict import Strict
 
-# A number of streams, or a share of them all.
+# A number of streams, or a percentage of all streams.
 _WAVE = re.compile(r"([1-9][0-9]{0,4})|(100|[1-9][0-9]?)%")
 
 
@@ -28,23 +28,23 @@ Wave = Annotated[
 
 
 class UpgradePolicy(Strict):
-    """How a new version reaches running streams, with `on_change: restart`."""
+    """Policy for replacing running streams by a new version with `on_change: restart`."""
 
     wave: Wave = Field(
         "1",
-        description="Streams that are replaced at once: a number, or a share such as `10%`, at least one. "
-        "The next is replaced when a new driver has committed a batch, or found its source empty, and none "
-        "if one has not within `progress_within`.",
+        description="Number of streams that are replaced at once, or a percentage such as `10%` (at least "
+        "one stream). When a new driver has committed a batch or found its source empty, the next stream is "
+        "replaced. If a new driver does neither within `progress_within`, no more streams are replaced.",
     )
     rollback: bool = Field(
         True,
-        description="Whether a stream goes back to the version before if the new one has not made a batch "
-        "when it is refused, when its restarts are used up, or when its driver has not come up within "
+        description="If true, a stream returns to the previous version if the new one fails before its first "
+        "batch: if it is refused, its restarts are used up, or its driver has not started within "
         "`progress_within`.",
     )
 
     def size(self, streams: int) -> int:
-        """Streams of a wave, of so many."""
+        """Return the number of streams in a wave, out of `streams`."""
         if self.wave.endswith("%"):
             return max(1, math.floor(streams * int(self.wave[:-1]) / 100))
         return int(self.wave)

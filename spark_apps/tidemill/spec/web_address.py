@@ -1,4 +1,4 @@
-"""Addresses of HTTP services that an environment names, and what may be sent to them."""
+"""URLs of HTTP services that an environment names, and the check of their encryption."""
 
 from __future__ import annotations
 
@@ -7,7 +7,7 @@ from urllib.parse import urlsplit
 
 from pydantic import Field
 
-# No user, no query: those are mistakes or secrets. A path, as some services have one.
+# Without user and query, which are mistakes or secrets. With a path, because some services have one.
 WEB_ADDRESS_PATTERN = r"^https?://[A-Za-z0-9.-]{1,253}(?::[0-9]{1,5})?(?:/[A-Za-z0-9._~-]+)*/?$"
 
 WebAddress = Annotated[str, Field(pattern=WEB_ADDRESS_PATTERN)]
@@ -16,10 +16,10 @@ _LOOPBACK = frozenset({"localhost", "127.0.0.1"})
 
 
 def check_encrypted(address: str, ca_file: str | None, *, has_credentials: bool) -> None:
-    """See that credentials are sent over https only, or to this machine.
+    """Check that credentials are sent only over https, or to this machine.
 
     Raises:
-        ValueError: If they are not, or if a certificate authority would have no effect.
+        ValueError: If they would be sent unencrypted, or if a certificate authority would have no effect.
     """
     parts = urlsplit(address)
     if parts.scheme == "https":

@@ -1,4 +1,4 @@
-"""Triggers that hand rows over one by one, without foreachBatch: what does not go with them."""
+"""Triggers that write rows one by one without foreachBatch, and the combinations that they exclude."""
 
 from __future__ import annotations
 
@@ -10,16 +10,16 @@ from tidemill.spec.refusal import Refusal
 if TYPE_CHECKING:
     from tidemill.spec.pipeline import PipelineSpec
 
-# Spark's real-time mode has batches, but rows are written before anybody knows which batch they are of.
+# Spark's real-time mode has batches, but rows are written before their batch is known.
 WITHOUT_BATCHES = frozenset({"continuous", "real_time"})
 
-# What holds of each, for `plan`.
+# Guarantees of these triggers, shown by `plan`.
 PROMISES = (
-    "at least once: what was written since the newest note in the checkpoint is written again after a stop "
+    "at least once: rows written since the newest commit in the checkpoint are written again after a stop "
     "or a crash",
-    "no ledger, no counts of rows, no quarantine, no late rows, no lineage of batches: the notes "
-    "(`commits/N` of the checkpoint) are all that proves progress",
-    "after a newer driver has started, an older one may write for a second or two before it ends",
+    "no ledger, no row counts, no quarantine, no late rows, no lineage of batches; the checkpoint's files "
+    "`commits/N` are the only proof of progress",
+    "after a newer driver has started, an older one may still write for one or two seconds",
 )
 
 _CONTINUOUS = frozenset({"continuous"})
@@ -118,7 +118,7 @@ NEEDS_BATCHES = Refusal(
 
 
 def needs_batches(spec: PipelineSpec) -> Iterator[str]:
-    """The keys of a pipeline that work on batches only."""
+    """Yield the keys of a pipeline that work only with batches."""
     if spec.has_named_streams:
         yield "several streams"
     for stream in spec.streams.values():

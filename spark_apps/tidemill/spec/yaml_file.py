@@ -1,9 +1,9 @@
-"""Reading one conf file: a small, safe part of YAML.
+"""Reader of conf files in a small, safe subset of YAML.
 
-A file is one document of maps, lists and scalars. A scalar is text unless it is a number, `true`,
-`false` or null, so that `no`, `on`, `10:30`, `010` and `2024-01-01` stay what was written (YAML 1.1 would
-make them a boolean, 630, 8 and a date). Keys are text and stand once. Anchors, aliases and tags are
-refused: each value stands where it counts, and a file cannot grow when it is read.
+A file is one document of maps, lists and scalars. A scalar is text unless it is a number, `true`, `false` or
+null, so that `no`, `on`, `10:30`, `010` and `2024-01-01` stay text (YAML 1.1 would read them as booleans,
+630, 8 and a date). Keys are text and unique. Anchors, aliases and tags are refused, so that each value is
+where it applies and a file cannot grow when it is read.
 """
 
 from __future__ import annotations
@@ -22,12 +22,12 @@ from tidemill.spec.secret_leak import refuse_secrets
 Model = TypeVar("Model", bound=BaseModel)
 _Loader: type = getattr(yaml, "CSafeLoader", yaml.SafeLoader)
 
-# Characters in one file. The longest real pipeline file is below 5,000; a whole data file that was put
+# Maximum characters of a file. The longest real pipeline file has fewer than 5,000. A data file that was put
 # here by mistake must be refused before it is parsed.
 MAX_FILE_CHARACTERS = 262_144
 
-# Maps and lists within each other. The models are 6 deep; libyaml, which recurses in C, crashes the
-# process from some 10,000 on.
+# Maximum nesting of maps and lists. The models are 6 levels deep. libyaml recurses in C and crashes the
+# process at about 10,000 levels.
 MAX_DEPTH = 32
 
 _TEXT = "tag:yaml.org,2002:str"
@@ -42,7 +42,7 @@ class _RefusedError(Exception):
 
     Args:
         line: Line, from 1.
-        reason: What is wrong; never a value.
+        reason: The problem, without values.
     """
 
     def __init__(self, line: int, reason: str) -> None:
@@ -56,9 +56,9 @@ class YamlFile:
     """One parsed file.
 
     Args:
-        path: Where it is.
+        path: Path of the file.
         content: Maps, lists and scalars.
-        lines: Line of each key and list item, by its path.
+        lines: Line of each key and list item by its path in the document.
     """
 
     path: Path
@@ -66,7 +66,7 @@ class YamlFile:
     lines: dict[tuple[int | str, ...], int]
 
     def line_of(self, location: tuple[int | str, ...]) -> int:
-        """Line of a key, or of the nearest key above it that the file has."""
+        """Return the line of a key, or of its nearest parent key in the file."""
         known = (location[:length] for length in range(len(location), 0, -1))
         return next((self.lines[part] for part in known if part in self.lines), 1)
 
@@ -76,7 +76,7 @@ def read_yaml(path: Path) -> YamlFile:
 
     Raises:
         SpecError: TIDE-SPEC-001 if it cannot be read, TIDE-SPEC-002 if it is not such YAML,
-            TIDE-SPEC-004 if a secret stands in it.
+            TIDE-SPEC-004 if it contains a secret.
     """
     text = _read_text(path)
     lines: dict[tuple[int | str, ...], int] = {}
@@ -95,7 +95,7 @@ def read_model(path: Path, model: type[Model]) -> Model:
     """Read one file as `model`.
 
     Raises:
-        SpecError: TIDE-SPEC-003, one problem per line, each with line, key path and near key.
+        SpecError: TIDE-SPEC-003 with one problem per line, each with its line, key path and similar key.
     """
     file = read_yaml(path)
     if not isinstance(file.content, dict):
@@ -115,7 +115,7 @@ def _read_text(path: Path) -> str:
     try:
         text = path.read_text(encoding="utf-8-sig")
     except (OSError, UnicodeDecodeError) as error:
-        # A decoding error would print the bytes around the place.
+        # A decoding error would print the surrounding bytes.
         reason = error.strerror if isinstance(error, OSError) else "it is not UTF-8 text"
         raise SpecError(
             "TIDE-SPEC-001", "A file cannot be read.", facts={"file": path, "reason": reason}

@@ -94,10 +94,10 @@ _PIPELINE = {"type": "string", "pattern": f"^{PIPELINE_PATTERN}$"}
 
 FORMS: Mapping[str, VerbForm] = {
     "backup": VerbForm(
-        "Copy the live checkpoint; the stream may go on meanwhile.", "backup-checkpoint", needs_approval=False
+        "Copy the live checkpoint. The stream may continue to run.", "backup-checkpoint", needs_approval=False
     ),
     "hold": VerbForm(
-        "Forbid starting a pipeline; a running driver goes on.",
+        "Forbid starts of a pipeline. A running driver continues.",
         "hold",
         (
             Field(
@@ -122,27 +122,34 @@ FORMS: Mapping[str, VerbForm] = {
                 keyword="hold_id",
                 positional=True,
             ),
-            Field("force", "Give up the unfinished verb behind it.", {"type": "boolean"}, default=False),
+            Field(
+                "force",
+                "Abandon the unfinished verb that placed the hold.",
+                {"type": "boolean"},
+                default=False,
+            ),
         ),
     ),
     "rewind": VerbForm(
-        "Take tables, offsets and state to a batch together; what follows is computed again.",
+        "Set tables, offsets and state back to a batch. Later batches are computed again.",
         "rewind",
         (
             Field(
                 "to",
-                "Last batch that stays (118), a version of the first table (v42), or a moment "
-                "(2026-11-20T14:00:00Z) after which nothing stays.",
+                "Last batch to keep (118), a version of the first table (v42), or a time "
+                "(2026-11-20T14:00:00Z) up to which batches are kept.",
                 _text(rf"v?\d{{1,12}}|{MOMENT}"),
             ),
             Field(
-                "generation", "Go on from this older generation; undoes a rewind.", _text(GENERATION_PATTERN)
+                "generation",
+                "Continue from this older generation, to undo a rewind.",
+                _text(GENERATION_PATTERN),
             ),
         ),
         stops=True,
     ),
     "restore": VerbForm(
-        "Go back to a backup: checkpoint and tables together.",
+        "Restore checkpoint and tables from a backup.",
         "restore-checkpoint",
         (
             Field(
@@ -154,7 +161,7 @@ FORMS: Mapping[str, VerbForm] = {
             ),
             Field(
                 "from_env",
-                "Environment whose storage holds the backup; empty for this one.",
+                "Environment whose storage has the backup; empty for this one.",
                 _text(ENVIRONMENT_PATTERN),
                 keyword="from_environment",
             ),
@@ -162,32 +169,32 @@ FORMS: Mapping[str, VerbForm] = {
         stops=True,
     ),
     "reset": VerbForm(
-        "Begin anew from offsets or a moment; tables stay, state is lost, or computed from the past.",
+        "Start again from offsets or a time. Tables stay; state is discarded, or computed from the past.",
         "reset-checkpoint",
         (
             Field(
                 "from",
-                'earliest, latest, a moment (ISO 8601), or offsets: {"topic": {"0": 5}}.',
+                'earliest, latest, a timestamp (ISO 8601), or offsets: {"topic": {"0": 5}}.',
                 {"type": "string", "pattern": f"^(earliest|latest|{MOMENT}|{OFFSETS})$"},
                 ...,
                 keyword="start",
             ),
             Field(
                 "without_missing",
-                "Go without files that were read before and are gone.",
+                "Continue without files that were read and no longer exist.",
                 {"type": "boolean"},
                 default=False,
             ),
             Field(
                 "skip_unread",
-                "Never read records that were not read yet, where `from` is behind them.",
+                "Skip unread records that are before `from`.",
                 {"type": "boolean"},
                 default=False,
             ),
             Field(
                 "warm",
-                "Go on where the tables stand, with state computed from what was read since `from`: "
-                "earliest, or a moment.",
+                "Continue where the tables are, with state computed from the records since `from` (earliest "
+                "or a timestamp).",
                 {"type": "boolean"},
                 default=False,
             ),
@@ -195,14 +202,12 @@ FORMS: Mapping[str, VerbForm] = {
         stops=True,
     ),
     "acknowledge": VerbForm(
-        "Say that changed code, or a changed declaration, is meant.",
+        "Confirm that changed code or a changed declaration is intended.",
         "pipeline-changed",
     ),
-    "repair": VerbForm(
-        "Write overwritten or torn offsets again, as the ledger has them.", "repair-offsets", stops=True
-    ),
+    "repair": VerbForm("Rewrite overwritten or torn offsets from the ledger.", "repair-offsets", stops=True),
     "repartition": VerbForm(
-        "Rewrite the state into another number of partitions; tables and offsets stay.",
+        "Rewrite the state with another number of partitions. Tables and offsets stay.",
         "repartition",
         (
             Field(
@@ -216,12 +221,12 @@ FORMS: Mapping[str, VerbForm] = {
         stops=True,
     ),
     "fork": VerbForm(
-        "Copy checkpoint and tables for a shadow or a rehearsal; the original may run on.",
+        "Copy checkpoint and tables for a shadow or a rehearsal. The original may continue to run.",
         "fork",
         (
             Field(
                 "fork",
-                "Name of the fork: a pipeline file with tables of its own.",
+                "Name of the fork, a pipeline file with separate tables.",
                 _PIPELINE,
                 ...,
                 positional=True,
@@ -234,12 +239,14 @@ FORMS: Mapping[str, VerbForm] = {
         ),
     ),
     "prune": VerbForm(
-        "Move old generations, backups and records to the trash; may run beside a stream.",
+        "Move old generations, backups and records to the trash. The stream may continue to run.",
         "prune-checkpoints",
         (
-            Field("generations", "Old generations that stay.", _number(0), 2),
-            Field("backups", "Complete backups that stay.", _number(1), 3),
-            Field("records", "Receipts, epochs and journal entries that stay, each.", _number(1), 100),
+            Field("generations", "Number of old generations to keep.", _number(0), 2),
+            Field("backups", "Number of complete backups to keep.", _number(1), 3),
+            Field(
+                "records", "Number of receipts, epochs and journal entries to keep, each.", _number(1), 100
+            ),
             Field(
                 "trash_days",
                 "Days until trash is deleted.",
@@ -252,10 +259,10 @@ FORMS: Mapping[str, VerbForm] = {
 
 # Fields of every form, in addition to the verb's own arguments.
 COMMON_FIELDS = (
-    Field("pipeline", "Whose checkpoint.", _PIPELINE, ...),
+    Field("pipeline", "Name of the pipeline.", _PIPELINE, ...),
     Field(
         "reason",
-        "Why; needed to change anything, kept in journal and audit.",
+        "Reason, recorded in journal and audit. Required to change anything.",
         {"type": "string", "maxLength": MAX_REASON, "pattern": r"^[^\x00-\x1f\x7f]*$"},
         "",
     ),
