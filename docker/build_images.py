@@ -43,7 +43,7 @@ class Builder:
 
 @dataclass(frozen=True)
 class Request:
-    """What is to be built: which images, of which project, under which names."""
+    """The images to build, their project and their names."""
 
     images: tuple[Image, ...]
     project: Path
@@ -72,7 +72,7 @@ def main(arguments: Sequence[str], variables: Mapping[str, str] = os.environ) ->
 
 
 def read_request(arguments: Sequence[str], variables: Mapping[str, str]) -> Request:
-    """What the command line says, else make's variables, else what the chart expects."""
+    """Return the request from the command line, then make's variables, then the chart's defaults."""
     names = [image.name for image in IMAGES]
     parser = argparse.ArgumentParser(prog="docker/build_images.py", description="Builds the images.")
     parser.add_argument("images", nargs="*", metavar="IMAGE", help=f"some of: {', '.join(names)}")
@@ -117,7 +117,7 @@ def find_builder(variables: Mapping[str, str]) -> Builder:
     if named == "docker" or (not named and docker_answers()):
         return Builder(("docker",), ("build",))
     if shutil.which("buildah"):
-        # These two need neither a privilege nor a kernel module, so they work in CI and in containers, too.
+        # Neither option needs a privilege or a kernel module, so both work in CI and in containers.
         store = () if "STORAGE_DRIVER" in variables else ("--storage-driver", "vfs")
         isolation = () if "BUILDAH_ISOLATION" in variables else ("--isolation", "chroot")
         return Builder(("buildah", *store), ("build", "--layers", *isolation))
@@ -128,7 +128,7 @@ def find_builder(variables: Mapping[str, str]) -> Builder:
 
 
 def docker_answers() -> bool:
-    """Whether docker is here and its daemon, too."""
+    """Return True if docker is installed and its daemon answers."""
     try:
         return subprocess.run(["docker", "info"], capture_output=True, check=False).returncode == 0
     except OSError:
@@ -172,13 +172,13 @@ def build_command(builder: Builder, request: Request, image: Image, context: Pat
 
 
 def versions() -> dict[str, str]:
-    """What docker/versions.env says."""
+    """Return the versions in docker/versions.env."""
     lines = (DOCKER / "versions.env").read_text().splitlines()
     return dict(line.split("=", 1) for line in lines if line and not line.startswith("#"))
 
 
 def of_image(builder: Builder, name: str, field: str) -> str:
-    """What the builder's store says of an image, such as its `{{.Size}}`; nothing if it is not there."""
+    """Return a field of an image, such as `{{.Size}}`, from the builder's store; empty without the image."""
     command = [*builder.program, "images", "--format", field, name]
     return subprocess.run(command, capture_output=True, text=True, check=False).stdout.strip()
 

@@ -1,7 +1,7 @@
-"""What goes into the images: for each one a folder with exactly the files that its Dockerfile copies.
+"""Build contexts of the images: one folder for each, with exactly the files that its Dockerfile copies.
 
-Built below .cache/images and from nothing else than what is named here, so neither the repository's history
-nor a stray file of somebody's checkout gets into an image.
+The folders are created below .cache/images from the files named here and nothing else. So neither the
+repository's history nor stray files of a checkout get into an image.
 """
 
 from __future__ import annotations
@@ -35,7 +35,7 @@ class Image:
     fill: Callable[[Path, Path], None]
 
     def make_context(self, folder: Path, project: Path) -> None:
-        """Make the folder anew: Dockerfile, the programs beside it in bin/, and what `fill` adds."""
+        """Recreate the folder with the Dockerfile, its programs in bin/, and the files that `fill` adds."""
         shutil.rmtree(folder, ignore_errors=True)
         (folder / "bin").mkdir(parents=True)
         for path in sorted((DOCKER / self.folder).iterdir()):
@@ -93,12 +93,12 @@ def copy_jars(target: Path, purposes: Iterable[str]) -> None:
 
 
 def copy_project(project: Path, target: Path) -> None:
-    """Copy conf, transforms and DAG files; a project without DAG files of its own gets Tidemill's.
+    """Copy conf, transforms and DAG files; a project without DAG files gets Tidemill's.
 
-    `tidemill_airflow` is installed with the engine and not copied beside the DAG files again.
+    `tidemill_airflow` is installed with the engine, so it is not copied with the DAG files.
 
     Raises:
-        SetupError: if the folder is no project.
+        SetupError: If the folder is not a project.
     """
     if not (project / "conf" / "pipelines").is_dir():
         raise SetupError(f"{project} is no project folder: it has no conf/pipelines.")
@@ -152,7 +152,7 @@ def _engine_files() -> tuple[Path, ...]:
 
 
 def _make_wheel() -> None:
-    # From a copy: setuptools leaves folders of its own beside what it builds.
+    # Build from a copy, because setuptools leaves folders in the source tree.
     source = CONTEXTS / "wheel-source"
     for folder in (source, WHEELS):
         shutil.rmtree(folder, ignore_errors=True)

@@ -28,7 +28,7 @@ def main() -> int:
 
 
 def prometheus_step() -> Step:
-    """Prometheus, and promtool beside it."""
+    """Return the step that installs Prometheus and promtool."""
     return Step(
         title="Prometheus into .cache/monitoring",
         stamp=ROOT / ".cache" / "stamps" / "monitoring",
@@ -54,7 +54,7 @@ def make_prometheus() -> None:
 
 
 def fetch() -> bool:
-    """Whether the package could be fetched."""
+    """Download the package, and return True if that succeeded."""
     command = ["apt-get", "download", "--quiet", "--quiet", PACKAGE]
     return subprocess.run(command, cwd=FOLDER, capture_output=True, check=False).returncode == 0
 

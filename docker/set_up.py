@@ -1,11 +1,11 @@
-"""Sets up a checkout: the virtual environment, the jars, and the few lines of Java.
+"""Set up a checkout: the virtual environment, the jars, and the few lines of Java.
 
-Each step is skipped while the content of its inputs is what it was when the step last ran, so a
-second run takes a moment and needs no network. Nothing but Python's standard library is used here.
+Each step is skipped while its inputs have the same content as when the step last ran. So a second run takes a
+moment and needs no network. This program uses only Python's standard library.
 
-    docker/setup.sh               what is missing
-    docker/setup.sh --tests       and what only makes tests faster
-    docker/setup.sh --pin-jars    resolve docker/jars.xml anew and write docker/jars.sha256
+    docker/setup.sh               install what is missing
+    docker/setup.sh --tests       also install what makes tests faster
+    docker/setup.sh --pin-jars    resolve docker/jars.xml again and write docker/jars.sha256
 """
 
 from __future__ import annotations
@@ -72,7 +72,7 @@ class Step:
     make: Callable[[], None]
 
     def is_done(self) -> bool:
-        """Whether the outputs are there and were made from these inputs."""
+        """Return True if the outputs exist and were made from these inputs."""
         fresh = self.stamp.is_file() and self.stamp.read_text() == self.fingerprint()
         return fresh and all(path.exists() for path in self.outputs)
 
@@ -124,7 +124,7 @@ def all_steps() -> list[Step]:
     return [
         Step(
             title="Python packages into .venv",
-            # Inside .venv: whoever removes the folder gets a new one.
+            # The stamp is inside .venv, so deleting the folder makes a new environment.
             stamp=VENV / "tidemill-set-up",
             inputs=(*pins, ROOT / "pyproject.toml"),
             outputs=(VENV / "bin" / "python", VENV / "bin" / "tidemill"),
@@ -197,7 +197,7 @@ def pinned(package: str) -> str:
 
 
 def runs_this_python(python: Path) -> bool:
-    """Whether the environment exists and has the version of the Python that runs this."""
+    """Return True if the environment exists and has the same Python version as this process."""
     version = "import sys; print(sys.version_info[:2])"
     try:
         found = subprocess.run([python, "-c", version], capture_output=True, text=True, check=True).stdout
@@ -249,7 +249,7 @@ def pinned_jars() -> dict[str, str]:
 
 
 def is_pinned(name: str, digest: str) -> bool:
-    """Whether the jar is there with this digest."""
+    """Return True if the jar exists and has this digest."""
     return (JARS / name).is_file() and sha256(JARS / name) == digest
 
 

@@ -103,7 +103,7 @@ def spark(tidemill_spark: SparkSession) -> SparkSession:
 
 @pytest.fixture(autouse=True)
 def session_as_found(request: pytest.FixtureRequest) -> Iterator[None]:
-    """What a pipeline tells the session does not reach the next test."""
+    """Remove a pipeline's settings from the session, so that they do not affect the next test."""
     yield
     if "tidemill_spark" in request.fixturenames:
         from tidemill.sources.stream_names import CONF_OF_NAMES

@@ -32,7 +32,7 @@ class Place:
     Args:
         project: The project folder.
         environment: A name in `conf/environments`, or a file.
-        beside: The environment's name if its DAGs are in the same Airflow as those of another one. Triggers
+        beside: The environment's name if the same Airflow also has the DAGs of another environment. Triggers
             that were stored before this field existed do not have it.
     """
 

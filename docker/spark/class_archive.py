@@ -24,8 +24,8 @@ from pyspark.sql import functions as F
 if TYPE_CHECKING:
     import pyarrow as pa
 
-# Seconds that the JVM may take to write the archive when it ends: 4 on two idle cores, more than 120 at the
-# lowest priority beside two busy test processes, as in CI.
+# Seconds that the JVM may take to write the archive when it ends. It takes 4 on two idle cores, and more than
+# 120 at the lowest priority next to two busy test processes, as in CI.
 ARCHIVE_TIMEOUT_SECONDS = 1800
 
 CONF = {
@@ -60,9 +60,8 @@ def main(archive: Path) -> None:
     jars = sorted(Path(os.environ["TIDEMILL_JARS"], "spark").glob("*.jar"))
     class_path = ":".join(map(str, jars))
     os.environ["PYSPARK_PYTHON"] = sys.executable
-    # A build's container may have a name that nobody resolves.
+    # The host name of a build container may not resolve.
     os.environ["SPARK_LOCAL_HOSTNAME"] = "localhost"
-    # In the build nobody reads what could not be archived: signed jars, generated classes.
     os.environ["SPARK_SUBMIT_OPTS"] = (
         f"-XX:TieredStopAtLevel=1 -XX:ArchiveClassesAtExit={archive} -Xlog:disable"
     )

@@ -59,7 +59,7 @@ def begin_stream_1p(stage: Stage) -> None:
 
 
 def stream_1p(stage: Stage) -> dict[str, Any]:
-    """What `tidemill queries show` says of that driver, once each file that was landed was a batch."""
+    """Return the output of `tidemill queries show` for that driver, once each landed file was a batch."""
     begin_stream_1p(stage)
     stage.driver("stream_1p")
     return eventually(lambda: _with_all_files(stage), "a batch for each file", TIMEOUT_SECONDS)

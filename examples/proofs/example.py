@@ -1,4 +1,4 @@
-"""What an example is: a document's own code, the pipelines that do the same here, and their proof."""
+"""An example: the code in a document, the pipelines that do the same here, and their proof."""
 
 from __future__ import annotations
 
@@ -17,12 +17,12 @@ REPOSITORY = "repository/"
 
 @dataclass(frozen=True)
 class Result:
-    """What one output holds, against what plain Python makes of the same input.
+    """The rows of one output, and the rows that plain Python computes from the same input.
 
     Args:
         what: The output.
-        rows: What it holds, in any order.
-        expected: What it must hold.
+        rows: Its rows, in any order.
+        expected: The rows that it must have.
     """
 
     what: str
@@ -41,12 +41,12 @@ class Result:
 
     @property
     def agrees(self) -> bool:
-        """Whether the same rows are in both, equally often; none at all would prove nothing."""
+        """Return True if both have the same rows equally often; an empty result proves nothing."""
         return bool(self.expected) and self.seen == self.wanted
 
 
 def _text(value: object) -> str:
-    """A value as text; moments are the same in whatever zone they are told."""
+    """Return a value as text; times are in UTC."""
     if isinstance(value, tuple | list):
         return f"({', '.join(map(_text, value))})"
     if isinstance(value, datetime):

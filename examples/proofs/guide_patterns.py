@@ -46,7 +46,7 @@ SECOND = [{"id": 3, "name": "c", "score": 0.5}]
 
 
 def status_of_a_query(stage: Stage) -> Sequence[Result]:
-    """What `queries` says of a driver: of the one that runs, or of the last one."""
+    """Compare the output of `queries` with the running driver."""
     told = stream_1p(stage)
     progress = told["query"]["last_progress"]
     listed = {

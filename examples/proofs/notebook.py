@@ -30,7 +30,7 @@ AS_THEY_ARE = ("Creation_Time", "Device", "Model", "User", "gt", "x", "y", "z")
 
 
 def words_of_a_socket(stage: Stage) -> Sequence[Result]:
-    """What the console shows in the end."""
+    """Return the words that the console shows in the end."""
     from examples.proofs.stage import printed
 
     words = Counter(" ".join(LINES).split(" "))

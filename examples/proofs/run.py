@@ -19,7 +19,7 @@ def prepare(stage: Stage, examples: Sequence[Example]) -> None:
 
 
 def run_example(stage: Stage, example: Example) -> Sequence[Result]:
-    """What was seen, and what was expected; empty if nothing runs."""
+    """Return the actual and expected results of an example; empty if nothing runs."""
     wrong = {name: ("refused", error_id) for name, error_id in example.refused.items()}
     wrong |= {name: ("reported", error_id) for name, error_id in example.reported.items()}
     try:

@@ -1,4 +1,4 @@
-"""Where examples run: a copy of the project with its own storage and broker, in one Spark session."""
+"""The stage of the examples: a copy of the project with its own storage and broker, in one Spark session."""
 
 from __future__ import annotations
 
@@ -74,13 +74,13 @@ class Stage:
         return running_stream(self.pipeline(name))
 
     def ended_batches(self, name: str) -> int:
-        """How many batches the checkpoint of a pipeline holds as ended."""
+        """Return the number of completed batches in the checkpoint of a pipeline."""
         return len(list((self.pipeline(name).checkpoint / "commits").glob("[0-9]*")))
 
     def verdict(self, name: str) -> tuple[str, str]:
-        """Whether a wrong declaration is refused or only reported, and the error's id.
+        """Return whether a wrong declaration is refused or only reported, and the error's id.
 
-        It is told by `tidemill validate`, else by `tidemill plan --spark`.
+        The answer comes from `tidemill validate`, otherwise from `tidemill plan --spark`.
         """
         try:
             resolved = check_pipeline(load_environment(Project(self.wrong.folder), "local", {}), name)
@@ -157,7 +157,7 @@ class Stage:
         file.write_text(file.read_text().replace(REGISTRY, url))
 
     def forget_settings(self) -> None:
-        """Undo what the last pipeline told the session; a driver runs one."""
+        """Remove the last pipeline's settings from the session, because a driver runs only one pipeline."""
         for name in CONF_OF_NAMES:
             self.spark.conf.unset(name)
 
@@ -200,7 +200,7 @@ class Stage:
 
 @contextlib.contextmanager
 def printed() -> Iterator[io.StringIO]:
-    """What is printed meanwhile, as on a driver's console."""
+    """Capture standard output, which is the console of a driver."""
     output = io.StringIO()
     with contextlib.redirect_stdout(output):
         yield output

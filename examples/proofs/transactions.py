@@ -48,7 +48,7 @@ def send_transactions(stage: Stage) -> None:
 
 
 def event_time(row: Row) -> datetime:
-    """When it happened."""
+    """Return the event time."""
     return moment(row["event_time"])
 
 
@@ -58,12 +58,12 @@ def large() -> list[tuple[Any, ...]]:
 
 
 def per_user() -> list[tuple[Any, ...]]:
-    """How many each user made."""
+    """Return the number of transactions of each user."""
     return list(Counter(row["user_id"] for row in TRANSACTIONS).items())
 
 
 def per_window() -> list[tuple[Any, ...]]:
-    """What each user spent in windows of 5 minutes that are over."""
+    """Return the sum of each user in each closed window of 5 minutes."""
     sums: Counter[tuple[Any, ...]] = Counter()
     for start, rows in by_window(TRANSACTIONS, event_time, 5, WATERMARK).items():
         for row in rows:
@@ -72,7 +72,7 @@ def per_window() -> list[tuple[Any, ...]]:
 
 
 def arrivals_per_window() -> list[tuple[Any, ...]]:
-    """How many arrived in windows of 5 minutes that are over."""
+    """Return the number of arrivals in each closed window of 5 minutes."""
     arrived = [{"at": arrival} for arrival in ARRIVALS]
     windows = by_window(arrived, lambda row: row["at"], 5, WATERMARK)
     return [(start, len(rows)) for start, rows in windows.items()]

@@ -1,4 +1,7 @@
-"""How to test a transform: it is a function of a DataFrame, so rows in memory are all that it needs."""
+"""Example of a transform's test.
+
+A transform is a function of a DataFrame, so its test needs only rows in memory.
+"""
 
 from pyspark.sql import SparkSession
 from transforms.large_amounts import transform

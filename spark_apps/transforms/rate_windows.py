@@ -1,4 +1,4 @@
-"""How many rows were made in each 5 minutes."""
+"""Number of rows in each window of 5 minutes."""
 
 from pyspark.sql import DataFrame
 from pyspark.sql import functions as F

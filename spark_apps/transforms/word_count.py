@@ -1,4 +1,4 @@
-"""How often each word occurs."""
+"""Number of occurrences of each word."""
 
 from pyspark.sql import DataFrame
 from pyspark.sql import functions as F

@@ -1,4 +1,4 @@
-"""What tests of Airflow's tasks share."""
+"""Fixtures of the Airflow tests."""
 
 from __future__ import annotations
 
@@ -12,7 +12,7 @@ from tests.support.small_project import SmallProject, small_project
 
 @pytest.fixture
 def bare_project(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Iterator[SmallProject]:
-    """A project without pipelines; Airflow keeps what it writes beside it."""
+    """Yield a project without pipelines; Airflow's home is in the same folder."""
     monkeypatch.setenv("AIRFLOW_HOME", str(tmp_path / "airflow"))
     with small_project(tmp_path / "project") as project:
         yield project

@@ -49,7 +49,7 @@ def begun(plane: ControlPlane, run_id: str = "run-1") -> WaitingTask:
 
 
 def look(plane: ControlPlane, state: str | None) -> list[str]:
-    """What one look tells, if Airflow has the task in this state."""
+    """Return the drained runs if Airflow reports this state of the task."""
     from tidemill_airflow.abandoned_runs import stop_abandoned
 
     asked: list[WaitingTask] = []
@@ -84,7 +84,7 @@ def test_a_run_of_any_other_task_goes_on(project: SmallProject, state: str | Non
     before = plane.running("daily")
     assert look(plane, state) == []
     assert plane.running("daily") == before
-    # Nobody waits for it once its task was marked as a success.
+    # Nothing waits for the driver once its task was marked as a success.
     assert waiting_tasks(plane) == ([] if state == "success" else [task])
 
 

@@ -1,4 +1,4 @@
-"""How far copies are, in the logs of tasks."""
+"""Tests of copy progress in task logs."""
 
 from __future__ import annotations
 
@@ -14,7 +14,7 @@ SIZE = 10**6
 
 
 def lines_of(seconds_each: float, work: Callable[[AdvanceLog], None]) -> list[str]:
-    """What is written of work in which each look at the clock is so much later."""
+    """Return the lines that are logged if each look at the clock is `seconds_each` later."""
     lines: list[str] = []
     clock = itertools.count(0, seconds_each).__next__
     work(AdvanceLog(lines.append, clock))

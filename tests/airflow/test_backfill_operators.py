@@ -123,7 +123,7 @@ def test_a_plan_that_is_made_anew_after_the_approval_is_asked_about_again(protec
     run = BackfillRequest(protected, {})
     run.plan()
     run.approved_by("bob")
-    # Somebody clears the tasks `plan` and `apply`, and not the one between them.
+    # A user clears the tasks `plan` and `apply`, but not `approve` between them.
     protected.declare("readings", READINGS.replace("landing", "elsewhere"))
     run.plan()
     with pytest.raises(AirflowFailException, match=r"clear `approve`"):

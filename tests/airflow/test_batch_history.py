@@ -1,4 +1,4 @@
-"""What the Streams page's charts are made of: batches as drivers report them."""
+"""Tests of the batches behind the Streams page's charts, as drivers report them."""
 
 from __future__ import annotations
 

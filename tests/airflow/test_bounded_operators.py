@@ -1,4 +1,4 @@
-"""A task of a bounded run that is cleared: it joins its driver at work, and tells what it has not told."""
+"""A cleared task of a bounded run joins its running driver, and emits the event that it has not emitted yet."""
 
 from __future__ import annotations
 
@@ -43,7 +43,7 @@ class Events:
 
 
 def context_of(task: str, times_cleared: int, plan: str = "") -> Any:
-    """What Airflow gives a task of one DAG run, which a person has cleared so often."""
+    """Return Airflow's context for a task of one DAG run that was cleared this many times."""
     names = {"dag_id": "bounded", "run_id": "manual-1"}
     pulled = {"plan": {"digest": plan}, "approve": None}
     ti = SimpleNamespace(**names, task_id=task, map_index=-1, xcom_pull=lambda task_ids: pulled[task_ids])
@@ -89,7 +89,7 @@ def planned(plane: ControlPlane, definition: str) -> str:
 
 
 def test_a_backfill_that_is_cleared_with_its_plan_joins_its_driver_at_work(project: SmallProject) -> None:
-    """Beside a live stream the plan that is made again is another one: the stream has gone on."""
+    """While a live stream runs, a repeated plan is a different plan, because the stream has moved on."""
     from tidemill_airflow.bounded_operators import BackfillRun
 
     plane = project.plane()

@@ -1,4 +1,4 @@
-"""The channels of an environment: each is told once, on its own, and shows no secret."""
+"""An environment's channels: each is notified once, independently of the others, and shows no secret."""
 
 from __future__ import annotations
 

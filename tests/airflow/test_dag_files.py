@@ -341,7 +341,7 @@ def test_a_protected_environment_asks_somebody_else_before_it_applies(tmp_path: 
 
 @pytest.fixture(scope="module")
 def two_environments(tmp_path_factory: pytest.TempPathFactory) -> Mapping[str, Any]:
-    """A project in the environment `local`, and in `test` beside it by a folder of links."""
+    """Parse a project in the environment `local` and, through a folder of links, in `test`."""
     work = tmp_path_factory.mktemp("two")
     beside = work / "dags-test"
     beside.mkdir()

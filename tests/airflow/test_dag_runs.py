@@ -50,7 +50,7 @@ def test_an_incremental_run_is_proven_and_tells_its_table_what_it_wrote(airflow:
     events = airflow.api.call("GET", f"/assets/events?asset_id={asset['id']}")["asset_events"]
     extra = {"pipeline": "daily", "table": "bronze/daily", "version": table["version"], "batch_ids": [0]}
     assert extra.items() <= events[-1]["extra"].items()
-    # Nothing new, and so nobody is told.
+    # Without new data, no event is emitted.
     airflow.project.behave("daily", "idle")
     run_id, state = airflow.run("incremental__daily")
     assert (state, airflow.tasks("incremental__daily", run_id)) == ("success", {"run": "skipped"})
@@ -177,7 +177,7 @@ def test_a_backfill_whose_task_is_marked_as_failed_is_stopped_and_says_by_whom(a
     eventually(lambda: plane.running("filled", "backfill") is None, "the driver has stopped", 90)
     proof = prove(plane, finish_of(driver))
     assert (proof.state, proof.evidence["retry"]) == ("failed", False)
-    # Its trigger says so, or reconciliation, whoever is first.
+    # The run fails because of its trigger or the reconciliation, depending on which one is first.
     assert proof.message.startswith("stopped by airflow: its task")
     assert airflow.end(BACKFILL_DAG_ID, run_id) == "failed"
 
@@ -350,7 +350,7 @@ def test_reconciliation_starts_every_stream_and_fails_naming_those_that_need_a_h
         assert state == "failed"
         decided = airflow.result("tidemill_streams", run_id, "reconcile")
         assert not airflow.is_paused("tidemill_streams")
-        # What has not changed is not told again, in whichever run.
+        # No DAG run reports an unchanged error again.
         assert airflow.run("tidemill_streams")[1] == "failed"
         for texts in (airflow.news, airflow.chat.texts):
             told = [each for each in "\n".join(texts).splitlines() if each.startswith("broken: ")]

@@ -1,4 +1,4 @@
-"""A game day that is played in a pod: once for each time that somebody asks for it."""
+"""A game day in a pod: it is played once per request."""
 
 from __future__ import annotations
 

@@ -23,7 +23,7 @@ def home(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
 
 
 def late(project: SmallProject) -> list[dict[str, Any]]:
-    """What the triggerer makes of the deadline of a run that is late, as it stands in Airflow's database."""
+    """Return the events of a late run's deadline callback, which is decoded as Airflow stores it."""
     from airflow.serialization.decoders import decode_deadline_alert
     from airflow.serialization.encoders import encode_deadline_alert
     from airflow.triggers.callback import CallbackTrigger

@@ -1,4 +1,4 @@
-"""Where tasks and triggers find the project: by names, since they may be processes of different machines."""
+"""Tasks and triggers find the project by names, because they may be processes on different machines."""
 
 from __future__ import annotations
 
@@ -18,7 +18,7 @@ TRIGGERER = {"TIDEMILL_PROJECT": "/srv/triggerer/project", "TIDEMILL_ENV": "/etc
 
 
 def dag_file() -> str:
-    """Beside the package, as all of this repository's."""
+    """Return the path of a DAG file in the package's parent folder, where this repository keeps them."""
     import tidemill_airflow
 
     return str(Path(tidemill_airflow.__file__).parents[1] / "streams.py")
@@ -64,7 +64,7 @@ def test_what_no_variable_says_goes_along() -> None:
         ("CeleryExecutor,LocalExecutor", {}, "CeleryExecutor"),
         ("KubernetesExecutor", {}, "KubernetesExecutor"),
         ("away:my.module.EdgeExecutor", {}, "EdgeExecutor"),
-        # The pods of tasks are often told that they are local.
+        # Task pods often have an environment that says the executor is local.
         ("LocalExecutor", {"AIRFLOW_IS_K8S_EXECUTOR_POD": "True"}, "KubernetesExecutor"),
     ],
 )

@@ -1,4 +1,4 @@
-"""The task of reconciliation: red with every reason, and news told once through the deployment's notifier."""
+"""The reconciliation task fails with all reasons, and sends each notification once through the notifier."""
 
 from __future__ import annotations
 
@@ -38,7 +38,7 @@ class Task:
         self.results: list[dict[str, str]] = []
 
     def run(self) -> str:
-        """What it fails with; empty if it is green."""
+        """Run the task and return its error; empty if it succeeds."""
         from airflow.sdk.exceptions import AirflowFailException
 
         from tidemill_airflow.reconcile_operator import ReconcileStreams, streams_asset
@@ -166,7 +166,7 @@ def test_a_channel_that_fails_is_told_later_and_the_others_once(
         assert len(pager.texts) == 3
         assert set(chat.texts) == set(pager.texts)
         assert chat.notices[0]["subject"] == "Tidemill local: broken needs a person"
-        # What has come and gone meanwhile is no news.
+        # An error that appeared and was fixed between two notifications is not reported.
         pager.answer = 503
         task.project.declare("broken")
         task.run()

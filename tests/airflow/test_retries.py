@@ -1,4 +1,4 @@
-"""What is retried, and what the timeout of a task bounds, by Airflow's own code."""
+"""Tests of retries and task timeouts in Airflow's own code."""
 
 from __future__ import annotations
 

@@ -186,7 +186,7 @@ def test_a_plan_that_is_made_anew_after_the_approval_is_asked_about_again(
     run = RunbookRun(project, "rewind", REWIND)
     run.plan()
     run.approved_by("bob")
-    # Somebody clears the tasks `plan` and `apply`, and not the one between them.
+    # A user clears the tasks `plan` and `apply`, but not `approve` between them.
     orders.ran_on(5, 6)
     run.plan()
     with pytest.raises(AirflowFailException, match=r"clear `approve`"):
@@ -298,7 +298,7 @@ def test_a_backup_a_hold_and_its_release(project: SmallProject, orders: Pipeline
     told = {"reason": "before the deploy", "dry_run": False}
     backup = RunbookRun(project, "backup", told)
     assert "would copy" in backup.plan()["text"]
-    # A live stream has gone on meanwhile.
+    # A live stream moves on between plan and apply.
     orders.ran_on(5, 6)
     taken = backup.apply()
     assert (taken["batch_id"], taken["by"]) == (5, "ann")
@@ -335,7 +335,7 @@ def test_a_release_whose_worker_died_at_its_end_is_found_done_by_the_retry_and_b
     release = RunbookRun(project, "release", {"hold": "deploy", **told})
     release.plan()
     released = release.apply()
-    # Nobody has heard of that: the worker is gone, and the task is tried again.
+    # The worker was lost before it could report the release, so the task is retried.
     assert release.apply() == released
     assert read_holds(orders.store, orders.resolved.layout, "orders") == []
     entries = read_audit(orders.store, orders.resolved.layout, "orders")

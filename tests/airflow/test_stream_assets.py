@@ -1,4 +1,4 @@
-"""The task that tells what streams have committed: one event for each table, none that says nothing."""
+"""The task that emits an asset event for the commits of each stream's table, and none without commits."""
 
 from __future__ import annotations
 
@@ -60,7 +60,7 @@ class Task:
         )
 
     def run(self, at: datetime) -> list[str]:
-        """The tables of which an event is told."""
+        """Run the task, and return the tables for which it emitted an event."""
         from airflow.sdk.exceptions import AirflowSkipException
 
         from tidemill_airflow.bounded_operators import table_asset
@@ -106,7 +106,7 @@ def test_each_table_is_told_once_and_after_a_missed_run_with_all_that_came_meanw
     for batch_id in (1, 2):
         task.commit("orders", batch_id)
         task.commit("visits", batch_id)
-    # Backfills and other tasks tell events of the table, too.
+    # Backfills and other tasks emit events of the table as well.
     task.events["bronze/orders"].append({"mode": "backfill", "version": 99})
     assert task.run(NOON + 9 * EVERY) == ["bronze/orders", "bronze/visits"]
     told = task.events["bronze/orders"][-1]

@@ -1,4 +1,4 @@
-"""What the graph says of freshness, from what one look has seen of each pipeline."""
+"""Freshness in the graph, computed from one look at each pipeline."""
 
 from __future__ import annotations
 
@@ -33,7 +33,7 @@ def graph(*pipelines: Seen) -> Graph:
 
 
 def stale(found: Graph) -> dict[str, str]:
-    """Whose trouble each stale node is."""
+    """Return the pipeline that makes each stale node stale."""
     return {node.id: node.stale.pipeline for node in found.nodes if node.stale is not None}
 
 
@@ -125,7 +125,7 @@ def test_a_pipeline_in_the_middle_is_its_own_trouble_and_what_it_reads_stays_fre
         # On working days at 9: it is Wednesday noon.
         ({**HOURLY, "schedule": "0 9 * * 1-5"}, ago(days=1), False),
         ({**HOURLY, "schedule": "0 9 * * 1-5"}, ago(days=2), True),
-        # Nothing tells when it should run.
+        # No schedule defines when it should run.
         ({"mode": "incremental"}, ago(days=20), False),
         ({"mode": "incremental", "deadline": "1 minute"}, ago(days=20), False),
     ],

@@ -1,4 +1,4 @@
-"""What the Streams page says of itself: that it is old, that it cannot look, that reconciliation is dead."""
+"""The Streams page's own warnings: it is outdated, it cannot look, or reconciliation does not run."""
 
 from __future__ import annotations
 
@@ -38,7 +38,7 @@ def reconciled(page: StreamsPage, **before: float) -> None:
 
 
 def warned(page: StreamsPage) -> Any:
-    """What a new look says of the whole environment."""
+    """Look again, and return the warning for the whole environment."""
     page.look()
     return page.get("/api/pipelines").json()["warning"]
 

@@ -1,4 +1,4 @@
-"""What the overview says of a pipeline, from what one look has seen of it."""
+"""A pipeline's state in the overview, computed from one look at it."""
 
 from __future__ import annotations
 
@@ -192,7 +192,8 @@ def test_a_run_that_is_overdue_is_yellow_whatever_it_reads() -> None:
     assert told(seen(run=HOURLY, said=in_time)) == ("good", "", "")
     assert told(seen(run=HOURLY, said=late)) == ("warn", reason, "")
     assert told(seen(run={**HOURLY, "deadline": "10 minutes"}, said=in_time))[0] == "warn"
-    # Nobody waits for one that was stopped, is by hand, or has no schedule; one that found nothing has read.
+    # A run is not overdue if it was stopped, is by hand, or has no schedule. A run that found no data has
+    # read.
     assert told(seen(run=HOURLY, said=late, desired=STOPPED))[0] == "good"
     run = seen(run=HOURLY, said=late)
     by_hand = replace(run.state, facts=replace(run.state.facts, by_hand=True))

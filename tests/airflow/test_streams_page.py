@@ -288,7 +288,7 @@ def test_a_table_is_read_once_for_each_of_its_versions_whoever_asks(tmp_path: Pa
         eventually(lambda expected=expected: asked() == expected, "the new version is read")
         assert (asked(), asked()) == (expected, expected)
     assert len(reads) == 3
-    # A table that is made anew begins at version 0 again.
+    # A recreated table begins at version 0 again.
     kept, reads = KeptAnswers(), []
     for values in ([1], [1, 2, 3]):
         shutil.rmtree(path)

@@ -13,7 +13,7 @@ from tests.support.fake_driver import ROOT
 from tests.support.small_project import READINGS, STREAM, SmallProject
 from tidemill.errors import UsageError
 
-# Each DAG with a form of its own, a field that somebody mistypes there, and the one that was meant.
+# Each DAG with a custom form, a mistyped field, and the field that was meant.
 MISTYPED = [
     ("tidemill_backfill", "publsh", "publish"),
     ("stream__orders", "untill", "until"),

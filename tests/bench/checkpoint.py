@@ -1,8 +1,8 @@
-"""`make bench-checkpoint`: how long it takes to look at a checkpoint of 5,000 files on the local disk.
+"""`make bench-checkpoint`: time to read a checkpoint of 5,000 files on the local disk.
 
-Printed are the median and the slowest of several looks, each by a reader of its own, with a warm file cache;
-goal 500 ms to inspect, 200 ms for the gate with one table of as many commits. The time of listing alone is
-printed beside it: what is left above it is reading and deciding.
+Prints the median and the slowest of several reads, each by a new reader and with a warm file cache. The goal
+is 500 ms to inspect, and 200 ms for the gate with one table of as many commits. Also prints the time of
+listing alone; the rest is reading and deciding.
 """
 
 from __future__ import annotations

@@ -1,8 +1,10 @@
-"""Prints how long Airflow's DAG processor takes for the DAGs of 1,000 pipelines. Limit: 6 s of a core in all.
+"""Print the time that Airflow's DAG processor takes for the DAGs of 1,000 pipelines. Limit: 6 s of CPU time
+in total.
 
-Half of the pipelines are streams, half run by schedule. Each file is parsed twice in a process that has
-imported Airflow, as the DAG processor's are: first it reads 1,000 YAML files, later it knows them. Seconds of
-a core are counted, beside those of the clock: other work on the machine is no matter.
+Half of the pipelines are streams, the other half runs by schedule. Each file is parsed twice in a process
+that has imported Airflow, like the DAG processor's processes. The first time it reads 1,000 YAML files, the
+second time they are cached. CPU seconds are measured in addition to wall time, so other work on the machine
+does not matter.
 
 Run: make bench-dags
 """

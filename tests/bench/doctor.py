@@ -36,7 +36,7 @@ def first_pipeline(clinic: Clinic) -> None:
 
 
 def copy_pipeline(clinic: Clinic, name: str) -> None:
-    """Another one like it: files that hold its name are written anew, others are links."""
+    """Add a copy of the first pipeline: files that contain its name are rewritten, the others are links."""
     clinic.declare(name)
     layout = clinic.project.load().layout
     pairs = (

@@ -1,10 +1,11 @@
-"""`make bench-drain`: how long a running stream takes to end after SIGTERM, under load.
+"""`make bench-drain`: time that a running stream takes to end after SIGTERM, under load.
 
-Events flow into a real broker, real drivers take them without a pause between batches, and each gets its
-SIGTERM at a random moment. The promise is *within one batch*: the running batch ends, none begins after.
-Printed beside the time until the process is gone (Spark's own stop included) is the time of that batch.
+Real drivers read events from a real broker without a pause between batches, and each gets its SIGTERM at a
+random moment. The guarantee is *within one batch*: the running batch ends, and no other one begins. The time
+until the process is gone (including Spark's own stop) is printed next to the time of that batch.
 
-A drain that is not clean, a batch begun after the request, and a lost or doubled event end the bench.
+The bench fails if a drain is not clean, if a batch begins after the request, or if an event is lost or
+duplicated.
 """
 
 from __future__ import annotations
@@ -98,13 +99,13 @@ class DrainBench:
         return DrainTimes(_batch_seconds(driver, last), ended, exited, receipt.unfinished_batch is not None)
 
     def _moment(self, pipeline: str, file: str) -> float:
-        """When Spark wrote a file of the checkpoint."""
+        """Return the time when Spark wrote a file of the checkpoint."""
         checkpoint = self.drivers.environment.layout.checkpoint(pipeline, FIRST_GENERATION)
         return (Path(checkpoint) / file).stat().st_mtime
 
 
 def _batch_seconds(driver: DriverProcess, batch_id: int) -> float:
-    """What the driver's log says of a batch."""
+    """Return the duration of a batch from the driver's log."""
     for line in driver.output.splitlines():
         if '"event": "batch"' in line and (said := json.loads(line))["batch_id"] == batch_id:
             return float(said["milliseconds"]) / 1000

@@ -72,7 +72,7 @@ class Workload:
 
 @dataclass(frozen=True)
 class Answer:
-    """What a job left in its table, and how long it took."""
+    """The content of a job's table, and the job's duration."""
 
     rows: int
     digest: int
@@ -99,7 +99,9 @@ class Bench:
         produce(Target(self.servers, topic), settings, Pace(count=records))
 
     def hand_written(self, topic: str, work: Workload) -> Answer:
-        """What a careful engineer writes: one pass, typed, idempotent by transaction id."""
+        """Run the pipeline that a careful engineer would write: one pass, typed, idempotent by transaction
+        id.
+        """
         table, checkpoint = self._fresh("hand"), self._fresh("hand-checkpoint")
 
         def write(frame: DataFrame, batch_id: int) -> None:

@@ -1,8 +1,8 @@
-"""`make bench-payloads`: each payload decoder against Spark's own function, as ratios of time.
+"""`make bench-payloads`: time ratio of each payload decoder to Spark's own function.
 
-The same 200,000 records, cached, are decoded in the same session, alternately; below 1 Tidemill is
-quicker. Spark's functions check less: they neither tell why a record is broken nor keep it, and take NaN,
-and fields that are too many, for good. `python -m tests.bench.payloads avro` runs one of them.
+Both decode the same 200,000 cached records in the same session, alternately. Below 1, Tidemill is faster.
+Spark's functions check less: they neither explain nor keep broken records, and they accept NaN and extra
+fields. `python -m tests.bench.payloads avro` runs one decoder.
 """
 
 from __future__ import annotations

@@ -1,10 +1,10 @@
-"""Prints how long one reconciliation of 1,000 streams takes, and how many requests of the API server.
+"""Print the time of one reconciliation of 1,000 streams, and its number of API server requests.
 
 Limits: 20 s, a third of its schedule, and 5 requests.
 
-On Kubernetes: 1,000 streams that run, over an API server in a process of its own that speaks HTTP and takes
-5 ms for each answer; storage is a local folder. On this machine: 1,000 streams whose drivers have ended and
-that somebody has stopped, each with its record, wish and receipt.
+On Kubernetes: 1,000 running streams. The API server is a separate process that speaks HTTP and takes 5 ms for
+each answer, and storage is a local folder. On this machine: 1,000 stopped streams whose drivers have ended,
+each with its record, desired state and receipt.
 
 Run: make bench-reconcile
 """
@@ -52,7 +52,7 @@ NAMES = [f"stream_{number:04}" for number in range(STREAMS)]
 
 
 def serve(folder: Path, parent: Connection[Any, Any]) -> None:
-    """In a process of its own: start every stream, tell the address, answer."""
+    """Run in a separate process: start every stream, send the address to the parent, and answer requests."""
     project, api = ClusterProject(folder), ApiServerInMemory()
     with pytest.MonkeyPatch.context() as patch:
         project.on_a_volume(patch)

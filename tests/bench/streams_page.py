@@ -1,9 +1,10 @@
-"""Prints how long the Streams page takes with 1,000 pipelines: to load in Chromium, and to answer a refresh.
+"""Print the time that the Streams page takes with 1,000 pipelines: to load in Chromium, and to answer a
+refresh.
 
-A real API server of Airflow with its login, and Debian's Chromium. Storage is a local folder with what 1,000
-drivers would have left there. Limits: 1.5 s until 1,000 rows are drawn, 300 ms of the server for a refresh
-of them or of their graph, the former also with FAB's roles: of somebody who may see all, and of somebody who
-may see 100 DAGs.
+Airflow's API server with its login is real, and so is Debian's Chromium. Storage is a local folder with the
+files that 1,000 drivers would have left there. Limits: 1.5 s until 1,000 rows are drawn, and 300 ms of server
+time for a refresh of the rows or of their graph. A refresh of the rows is also measured with FAB's roles: for
+a user who may see all DAGs, and for one who may see 100.
 
 Run: make bench-page
 """
@@ -50,7 +51,7 @@ PLAN = "== Physical Plan ==\n" + "+- *(1) Project [id#1, at#2, value#3]\n" * 400
 
 
 def prepare(project: SmallProject) -> None:
-    """Streams that somebody has stopped, with all that their drivers have left."""
+    """Declare stopped streams, and write all the files that their drivers would have left."""
     plane, now = project.plane(), datetime.now(UTC)
     batches, aside = told_batches(10, now)
     for number in range(PIPELINES):
@@ -88,7 +89,7 @@ def refresh(person: Person | Login, part: str = "pipelines") -> float:
 
 
 def requests_of(person: Person) -> Counter[str]:
-    """What an open page asks for in some seconds."""
+    """Return the number of requests per path that an open page sends in `COUNTED_SECONDS`."""
     asked = Counter[str]()
     person.page.on("request", lambda request: asked.update([urlsplit(request.url).path]))
     person.page.wait_for_timeout(1000 * COUNTED_SECONDS)

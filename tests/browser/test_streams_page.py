@@ -16,7 +16,7 @@ from tests.support.streams_browser import RUNBOOKS, Theme, Visitors, visitors
 from tidemill.airflow_names import stream_dag_id
 from tidemill.checkpoint.desired import Desired, write_desired
 
-# Of a driver that tells everything.
+# Charts of a driver that reports all values.
 CHARTS = [
     "Rows a second",
     "Batch time by part (ms)",
@@ -345,7 +345,7 @@ def test_a_held_stream_is_red_its_button_leads_to_its_release_and_released_it_ru
         expect(form.locator("[name=hold]")).to_have_value("audit-1", timeout=SEEN)
         expect(form.locator("[name=pipeline]")).to_have_value("held")
         form.locator("[name=reason]").fill("counted")
-        # A form asks for the plan alone, unless somebody wants more.
+        # By default, a form only asks for the plan.
         form.locator("[name=dry_run]").uncheck()
         form.get_by_role("button", name="Trigger").click()
         expect(form.get_by_text("The run was asked for.")).to_be_visible(timeout=SEEN)

@@ -1,4 +1,4 @@
-"""What became of each test in the newest run that had it, from the files that pytest writes."""
+"""The newest result of each test, from the files that pytest writes."""
 
 from __future__ import annotations
 
@@ -17,12 +17,12 @@ RESULTS = REPOSITORY / ".cache/results"
 
 @dataclass(frozen=True)
 class Result:
-    """One test, all its cases together.
+    """Result of one test with all its cases.
 
     Args:
-        cases: How many of them ran.
-        failed: How many of them did not pass: skipped ones, too.
-        ran_at: When the run ended.
+        cases: Number of cases that ran.
+        failed: Number of cases that did not pass, including skipped ones.
+        ran_at: Time when the run ended.
     """
 
     cases: int

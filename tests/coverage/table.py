@@ -22,11 +22,11 @@ TIERS = ("tests/unit/", "tests/spark/", "tests/kafka/", "tests/airflow/")
 
 @dataclass(frozen=True)
 class Verdict:
-    """One row beside its results.
+    """One row with its results.
 
     Args:
         row: The row.
-        failed: Its tests of which a case did not pass.
+        failed: Its tests with a case that did not pass.
         not_run: Its tests without a result.
     """
 
@@ -36,7 +36,7 @@ class Verdict:
 
     @property
     def word(self) -> str:
-        """What the table says of it."""
+        """Return the row's state for the table."""
         if self.failed:
             return "FAILED"
         if self.row.missing:

@@ -54,7 +54,7 @@ def processes() -> list[str]:
             if MARK.encode() in (process / "environ").read_bytes().split(b"\0"):
                 found.append((process / "cmdline").read_bytes().replace(b"\0", b" ").decode())
         except OSError:
-            continue  # It has ended, or belongs to somebody else.
+            continue  # The process has ended, or belongs to another user.
     return found
 
 

@@ -1,4 +1,4 @@
-"""How many readings each user sent."""
+"""Number of readings per user."""
 
 from pyspark.sql import DataFrame
 from pyspark.sql import functions as F

@@ -1,4 +1,4 @@
-"""What each user spent."""
+"""Amount spent per user and window."""
 
 from pyspark.sql import DataFrame
 from pyspark.sql import functions as F

@@ -1,4 +1,4 @@
-"""How many transactions arrived."""
+"""Number of transactions per window of arrival."""
 
 from pyspark.sql import DataFrame
 from pyspark.sql import functions as F

@@ -1,4 +1,4 @@
-"""How many transactions there were."""
+"""Number of transactions per window."""
 
 from pyspark.sql import DataFrame
 from pyspark.sql import functions as F

@@ -1,4 +1,4 @@
-"""How many signals there were."""
+"""Number of signals."""
 
 from pyspark.sql import DataFrame
 from pyspark.sql import functions as F

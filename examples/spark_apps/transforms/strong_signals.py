@@ -1,4 +1,4 @@
-"""Which devices send strong signals."""
+"""Devices with strong signals."""
 
 from pyspark.sql import DataFrame
 

@@ -1,4 +1,4 @@
-"""What a model says of transactions."""
+"""Transactions with the scores of a model."""
 
 from pyspark.sql import DataFrame
 

@@ -1,4 +1,4 @@
-"""What other teams get of a transaction."""
+"""Transactions as other teams receive them."""
 
 from pyspark.sql import DataFrame
 

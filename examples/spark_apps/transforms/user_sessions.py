@@ -1,4 +1,4 @@
-"""When users are active."""
+"""Sessions of users."""
 
 from pyspark.sql import DataFrame
 from pyspark.sql import functions as F

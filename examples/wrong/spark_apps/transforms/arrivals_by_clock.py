@@ -1,11 +1,11 @@
-"""How many transactions were processed."""
+"""Number of processed transactions."""
 
 from pyspark.sql import DataFrame
 from pyspark.sql import functions as F
 
 
 def transform(transactions: DataFrame) -> DataFrame:
-    """One row per 5 minutes of event time, with the time of processing beside it."""
+    """Return one row per 5 minutes of event time, with the processing time."""
     processed = transactions.withColumn("processing_time", F.current_timestamp())
     counts = processed.groupBy(F.window("event_time", "5 minutes")).agg(
         F.count("*").alias("events"), F.max("processing_time").alias("processed")
