@@ -2,8 +2,9 @@
 
     python -m tests.plain_english [FILE …]
 
-Without files it reads every tracked Python and Markdown file. It prints one line per finding and ends with 1 if there
-is one. Code in backticks, code blocks and quoted text are not English and are skipped.
+Without files it reads every tracked Python and Markdown file. It prints one line per finding and ends with 1
+if there is one. Code in backticks, code blocks, quoted text and names of arguments are not English and are
+skipped.
 """
 
 from __future__ import annotations
@@ -20,10 +21,13 @@ from typing import NamedTuple
 
 # Words that have a better one in the field: report, return, next to, again, the operator.
 BANNED_WORDS = re.compile(
-    r"\b(told|tells?|beside|anew|somebody|nobody|whoever|meanwhile|once more)\b|, too(?=[.,;:)]|$)", re.IGNORECASE
+    r"\b(told|tells?|beside|anew|somebody|nobody|whoever|meanwhile|once more)\b|, too(?=[.,;:)]|$)",
+    re.IGNORECASE,
 )
 FIRST_WORDS = re.compile(r"(What|Whether|How|Who|Whose|Which|Where|If|When)\b")
-NOT_ENGLISH = re.compile(r"``[^`]*``|`[^`]*`|\"[^\"\n]*\"|“[^”]*”|\]\([^)]*\)")
+NOT_ENGLISH = re.compile(
+    r"``[^`]*``|`[^`]*`|\"[^\"\n]*\"|“[^”]*”|\]\([^)]*\)|^ {4,}\*{0,2}\w+: ", re.MULTILINE
+)
 MAX_MARKDOWN_COLUMNS = 120
 
 
@@ -54,7 +58,9 @@ def of_python(source: str, file: str) -> Iterator[Finding]:
         if (docstring := ast.get_docstring(node, clean=False)) is not None:
             line = node.body[0].lineno
             if first := FIRST_WORDS.match(docstring.lstrip()):
-                yield Finding(file, line, f"a docstring does not begin with {first[0]!r}: use a verb or a noun")
+                yield Finding(
+                    file, line, f"a docstring does not begin with {first[0]!r}: use a verb or a noun"
+                )
             yield from banned_words(docstring, file, line)
     for token in tokenize.generate_tokens(io.StringIO(source).readline):
         if token.type == tokenize.COMMENT:
@@ -69,7 +75,7 @@ def of_markdown(source: str, file: str) -> Iterator[Finding]:
             is_code = not is_code
         elif not is_code and not line.startswith("    "):
             yield from banned_words(line, file, number)
-            if len(line) > MAX_MARKDOWN_COLUMNS and not line.startswith(("|", "<", "![")):
+            if len(line) > MAX_MARKDOWN_COLUMNS and not line.lstrip().startswith(("|", "<", "![")):
                 yield Finding(file, number, f"a line has more than {MAX_MARKDOWN_COLUMNS} characters")
 
 
@@ -84,7 +90,7 @@ def main(files: list[str]) -> int:
         if file.endswith((".py", ".md"))
         for finding in (of_python if file.endswith(".py") else of_markdown)(Path(file).read_text(), file)
     ]
-    print(*findings, sep="\n") if findings else None
+    print(*findings, sep="\n") if findings else None  # noqa: T201  # a command line
     return 1 if findings else 0
 
 

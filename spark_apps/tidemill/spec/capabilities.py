@@ -211,7 +211,7 @@ REFUSALS = (
         "TIDE-MODE-008",
         "PostgreSQL in mode complete",
         "Rows of a database are replaced by key, so a row that the whole result no longer has would stay.",
-        "use `mode: update`, which brings the rows that changed; beside a table with `mode: replace`, give "
+        "use `mode: update`, which writes the rows that changed; next to a table with `mode: replace`, give "
         "PostgreSQL a pipeline of its own",
         sink=_set("postgres"),
         mode=_set("complete"),
@@ -247,13 +247,13 @@ SINKS_DISAGREE = Refusal(
 SAME_SINK = Refusal(
     "TIDE-MODE-021",
     "two sinks that write to the same place",
-    "Two sinks write to the same place, and no reader could tell their rows apart.",
+    "Two sinks write to the same place, and no reader could distinguish their rows.",
     "write one of them, with both conditions in its `where`; or two names",
 )
 NOT_A_TABLE = Refusal(
     "TIDE-MODE-022",
     "`as: table` of anything but a Delta table",
-    "`as: table` reads the whole source anew at each batch, which only a Delta table can give.",
+    "`as: table` reads the whole source again at each batch, which only a Delta table supports.",
     "write its records into a table by a pipeline of their own",
 )
 NO_RECORDS = Refusal(
@@ -268,14 +268,14 @@ COLUMNS_WITHOUT_PLACE = Refusal(
     "a source that adds columns, and a table that takes none",
     "The source adds columns (`schema_evolution: add_columns`), and the table would refuse the first batch "
     "with one.",
-    "set `schema_evolution: add_columns` of the sink, too, or select fixed columns in a `transform`",
+    "also set `schema_evolution: add_columns` of the sink, or select fixed columns in a `transform`",
 )
 
 COLUMNS_KEPT_ALIKE = Refusal(
     "TIDE-MODE-025",
     "a source that adds columns, and a sink `files` or `memory`",
-    "The source adds columns (`schema_evolution: add_columns`), and all that this sink keeps has the same "
-    "ones: it would have to begin anew with the first new column.",
+    "The source adds columns (`schema_evolution: add_columns`), but all rows of this sink have the same "
+    "columns, so the sink would have to start over with the first new one.",
     "select fixed columns in a `transform`, write a table, or set `schema_evolution: rescue` of the source",
 )
 

@@ -135,7 +135,7 @@ UNBOUNDED_JOIN = Rule(
 JOIN_MODE = Rule(
     "TIDE-PLAN-017",
     "a join of two streams whose kind does not fit the table's mode: outer only in append, none in replace",
-    "Spark joins two streams in append mode; inner joins in merge mode, too.",
+    "Spark joins two streams in append mode, and inner joins also in merge mode.",
     "write the table with `mode: append`",
 )
 JOIN_SIDE = Rule(
@@ -174,7 +174,7 @@ SESSION_MODE = Rule(
 SAMPLE = Rule(
     "TIDE-PLAN-023",
     "`sample`, `randomSplit`",
-    "A sample is drawn anew whenever a batch is repeated, so tables would contradict each other.",
+    "A repeated batch draws a new sample, so tables would contradict each other.",
     "choose by a hash of the key: where(abs(xxhash64('id')) % 100 < 10)",
 )
 PIVOT = Rule(
@@ -200,13 +200,13 @@ OWN_WATERMARK = Rule(
 READ_TWICE = Rule(
     "TIDE-PLAN-027",
     "using a stream of files, a table or a rate source twice (`union`, a self-join), with `late: table`",
-    "Each use reads the rows again, and without offsets nothing tells that a late row is the same one.",
+    "Each use reads the rows again, and without offsets a late row cannot be recognized as the same one.",
     "use the stream once, for instance with explode in the place of a union; or set `late: drop`",
 )
 RANGES = Rule(
     "TIDE-PLAN-028",
     "`repartitionByRange`, with `late: table`",
-    "Spark looks for the ranges in the rows before the batch begins, when nothing tells yet which are late.",
+    "Spark samples the rows for the ranges before the batch begins, when late rows are not known yet.",
     "use repartition, or leave it out; or set `late: drop`",
 )
 OTHERWISE = Rule(
@@ -231,8 +231,8 @@ STATE_AND_POISON = Rule(
     "TIDE-PLAN-032",
     "operations that do not work row by row (aggregations, deduplication, `limit`, joins of streams, "
     "functions with state), with `on_poison: quarantine`",
-    "A part of a batch that is run by itself has other state, so it does not tell at which record the whole "
-    "failed.",
+    "A part of a batch that runs by itself has other state, so it does not show at which record the whole "
+    "batch failed.",
     "leave `on_poison` out; or do what can fail in a pipeline of its own, and read its table here",
 )
 NOT_CONTINUOUS = Rule(

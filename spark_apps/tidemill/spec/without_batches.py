@@ -91,7 +91,7 @@ REFUSED_WITHOUT_BATCHES = (
     Refusal(
         "TIDE-MODE-019",
         "continuous, into a writer of rows",
-        "Spark 4.2 tells a writer in Python the number of a batch, and fails where there is none.",
+        "Spark 4.2 passes the batch id to a writer in Python, and fails if there is none.",
         f"use `trigger: {{real_time: 5 minutes}}`, or write a topic; or {_INSTEAD}",
         trigger=_CONTINUOUS,
         sink=frozenset({"foreach"}),
