@@ -1,4 +1,4 @@
-"""Where workers are killed inside the actions of DAGs: one moment in each kind of work."""
+"""The moments at which workers are killed inside the actions of DAGs, one in each kind of work."""
 
 from __future__ import annotations
 
@@ -31,9 +31,9 @@ class Kill:
     """One kill.
 
     Args:
-        told: What a test's name says of it.
-        moment: Where the task stands.
-        victim: What is killed.
+        told: Its description in a test's name.
+        moment: The moment at which the task is stopped.
+        victim: The process to kill.
     """
 
     told: str

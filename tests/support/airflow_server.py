@@ -63,7 +63,7 @@ PIPELINES = {
     "broken": "descripton: a typo",
 }
 
-# Where people are told, through a connection that only the server knows.
+# The connection through which users are notified; only the server knows it.
 CHAT = "chat"
 NOTIFY = f"protected: true\nnotify: [{{webhook: {{connection: {CHAT}}}}}]\n"
 
@@ -75,14 +75,14 @@ USER, OTHER_USER = "admin", "bob"
 ASKED_FOR = ("orders", "refusing", "restarted")
 
 
-# Seconds for an answer beside tests that start Spark: 30 were too few once.
+# Seconds for an answer next to tests that start Spark: 30 were not enough once.
 BUSY_ANSWER_SECONDS = 90
 
 
 class PatientApi(AirflowApi):
-    """Asks again where the server did not answer in time: beside tests that start Spark it waits for a core.
+    """A client that repeats a GET without an answer, because next to Spark tests the server waits for a core.
 
-    What changes something is asked once.
+    Requests that change something are sent once.
     """
 
     def call(self, method: str, path: str, body: dict[str, Any] | None = None) -> dict[str, Any]:
@@ -109,7 +109,7 @@ class Airflow:
 
     @property
     def news(self) -> list[str]:
-        """What its notifier was told."""
+        """Return the notifications that its notifier received."""
         file = self.project.folder.parent / "news"
         return file.read_text().split("\n--\n")[:-1] if file.exists() else []
 
@@ -135,15 +135,15 @@ class Airflow:
         return PatientApi(api.url, api.token, BUSY_ANSWER_SECONDS)
 
     def as_other_user(self) -> AirflowApi:
-        """The API as somebody else."""
+        """Return the API as another user."""
         logins = json.loads((self.server.home / "simple_auth_manager_passwords.json.generated").read_text())
         return log_in(self.server.url, OTHER_USER, logins[OTHER_USER])
 
     def approve(self, dag_id: str, run_id: str, task_id: str) -> None:
-        """As somebody else than who has asked.
+        """Approve as another user than the requester.
 
-        Airflow 3.3 fails a task that is answered before its scheduler has taken note that it waits, as it
-        does with a trigger that is too early (apache/airflow#72716). No person is that fast.
+        Airflow 3.3 fails a task that is answered before its scheduler has recorded that the task waits. The
+        same happens with a trigger that fires too early (apache/airflow#72716). No real user is that fast.
         """
         self.until_task(dag_id, run_id, task_id, "awaiting_input")
         noted = f"event with state success for task instance TaskInstanceKey(dag_id='{dag_id}', "
@@ -204,7 +204,7 @@ class Airflow:
         return {task["task_id"]: task["state"] for task in answer["task_instances"]}
 
     def result(self, dag_id: str, run_id: str, task_id: str) -> Any:
-        """What a task returned."""
+        """Return the result of a task."""
         path = f"{_path(dag_id, run_id)}/taskInstances/{task_id}/xcomEntries/return_value?deserialize=true"
         return self.api.call("GET", path)["value"]
 
@@ -222,7 +222,7 @@ class Airflow:
         self.api.call("PATCH", _path(dag_id, run_id), {"state": "failed"})
 
     def tries(self, dag_id: str, run_id: str, task_id: str) -> int:
-        """How often a task of a run was tried."""
+        """Return the number of tries of a task in a run."""
         answer = self.api.call("GET", f"{_path(dag_id, run_id)}/taskInstances/{task_id}")
         return int(answer["try_number"])
 
@@ -233,12 +233,12 @@ class Airflow:
         self.api.call("PATCH", f"/dags/{dag_id}?update_mask=is_paused", {"is_paused": True})
 
     def epoch(self, pipeline: str) -> int:
-        """How many drivers of a pipeline have claimed an epoch."""
+        """Return the number of drivers of a pipeline that have claimed an epoch."""
         plane = self.project.plane()
         return newest_epoch(plane.store, plane.layout, pipeline)
 
     def log_of(self, dag_id: str, task_id: str) -> str:
-        """What all tries of a task in all runs of a DAG wrote."""
+        """Return the log of all tries of a task in all runs of a DAG."""
         folder = self.server.home / "logs" / f"dag_id={dag_id}"
         return "\n".join(p.read_text() for p in sorted(folder.glob(f"*/task_id={task_id}/*.log*")))
 

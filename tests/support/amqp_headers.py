@@ -21,12 +21,12 @@ def amqp(value: Any) -> bytes:
 def message_headers(
     device: str, properties: Mapping[str, Any] | None = None, **own: str
 ) -> list[tuple[str, bytes]]:
-    """What a Kafka client is given of a device's message.
+    """Return the headers of a device's message, as a Kafka client receives them.
 
     Args:
-        device: Its id.
-        properties: Those of the application.
-        own: AMQP's own properties, such as `message_id`, which come as texts.
+        device: Id of the device.
+        properties: Application properties.
+        own: AMQP's own properties, such as `message_id`, as text.
     """
     annotations = {
         "iothub-connection-device-id": device,

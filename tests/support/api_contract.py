@@ -1,4 +1,4 @@
-"""What the runtime relies on in an API server: checked against the one in memory and against a real one."""
+"""The API server contract that the runtime needs: the in-memory fake and a real server must both pass."""
 
 from __future__ import annotations
 
@@ -86,7 +86,7 @@ class ApiContract:
             new["metadata"]["resourceVersion"] = there["metadata"]["resourceVersion"]
             return api.replace(STATEFUL_SETS, new)["metadata"]["uid"] == first["metadata"]["uid"]
 
-        # Its controller writes its status meanwhile.
+        # The object's controller writes its status at the same time.
         assert insist(replace)
         found = api.get(STATEFUL_SETS, "anew")
         assert found is not None

@@ -18,7 +18,7 @@ from tests.support.api_rules import check_preconditions, check_version, conflict
 from tidemill.control.kubernetes.api import EVENTS, JOBS, PODS, STATEFUL_SETS, Document, Kind
 from tidemill.errors import UnavailableError
 
-# What the status of a Job tells that is kept from making a pod.
+# Status condition of a Job that may not create pods.
 SUSPENSION = {"type": "Suspended", "status": "True"}
 
 
@@ -183,7 +183,7 @@ class ApiServerInMemory:
         self.controllers()
 
     def change_pod(self, name: str, status: Document) -> None:
-        """What the kubelet says of a pod."""
+        """Set the status of a pod, as the kubelet does."""
         with self._lock:
             pod = self._objects[(PODS, name)]
             self._store(PODS, {**pod, "status": status}, _identity(pod))
@@ -216,7 +216,7 @@ class ApiServerInMemory:
             self._make_pod(wanted, document, {})
 
     def _keep_job(self, document: Document) -> None:
-        """One pod, never a second one; none while it is suspended, which its status tells."""
+        """Keep one pod and never a second one; none while the Job is suspended, which the status shows."""
         name, pods, status = document["metadata"]["name"], self._pods_of(document), document.get("status", {})
         suspended = document["spec"].get("suspend", False)
         if status.get("conditions", [SUSPENSION]) != [SUSPENSION]:
@@ -244,7 +244,7 @@ class ApiServerInMemory:
         self._store(PODS, pod, self._new_identity())
 
     def _mark(self, name: str, grace_seconds: int | None = None) -> None:
-        """A pod is told to go, with its own grace period or a given one; again only to go sooner."""
+        """Mark a pod for deletion with its own or a given grace period; a repeat can only shorten it."""
         pod = self._objects[(PODS, name)]
         own = pod["spec"].get("terminationGracePeriodSeconds", 30)
         seconds = own if grace_seconds is None else grace_seconds
@@ -281,12 +281,12 @@ class ApiServerInMemory:
 
 
 def _identity(document: Document) -> Document:
-    """What no change of an object changes."""
+    """Return the fields that no update changes."""
     return {key: document["metadata"][key] for key in ("uid", "creationTimestamp")}
 
 
 def _status(document: Document) -> Document:
-    """What only controllers change."""
+    """Return the field that only controllers change."""
     return {key: value for key, value in document.items() if key == "status"}
 
 

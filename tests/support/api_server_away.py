@@ -1,7 +1,7 @@
-"""The API server of a real cluster, taken away for a while.
+"""Stops the API server of a real cluster for a while.
 
-A pod on the control plane's own machine stops its process and lets it go on: kind, kubeadm and the like.
-A control plane that somebody else runs cannot be taken away by its users.
+A pod on the control plane's machine stops the server's process and lets it continue. This works for kind,
+kubeadm and the like. A managed control plane cannot be stopped by its users.
 """
 
 from __future__ import annotations
@@ -16,7 +16,8 @@ from tests.support.cluster import Cluster, Document, until
 SYSTEM = Cluster("kube-system")
 POD = "e2e-stops-the-api-server"
 
-# Stops it, waits and lets it go on. Nobody can end this pod meanwhile: that would be asked of the API server.
+# Stops the process, waits and lets it continue. This pod cannot be ended earlier, because that needs the API
+# server.
 PROGRAM = """
 import os, pathlib, signal, sys, time
 

@@ -1,4 +1,4 @@
-"""Backfills by real drivers beside a live one, killed at their steps, while tables are compacted."""
+"""Backfills by real drivers next to a live one, killed at their steps while tables are compacted."""
 
 from __future__ import annotations
 

@@ -188,7 +188,7 @@ class BatchKills:
             assert document == {name: value for name, value in row.items() if name != "at"}
 
     def _standing(self, batch_id: int) -> str:
-        """Which outputs hold the batch: the tables, in their order, and whether the topic has its alerts."""
+        """Return the outputs that have the batch: tables in their order, then the topic with its alerts."""
         layout = self.drivers.environment.layout
         held = {
             "q": (QUARANTINE_OUTPUT, layout.quarantine("readings")),
@@ -203,7 +203,7 @@ class BatchKills:
         return standing + ("t" if self._has_sent_of(batch_id) else ".")
 
     def _has_sent_of(self, batch_id: int) -> bool:
-        """Whether alerts of a batch are in the topic; offsets count the readings of a partition."""
+        """Return True if the topic has alerts of a batch; offsets count the readings of a partition."""
         batches = self._batches()
         planned = batches.planned(batch_id)
         assert planned is not None

@@ -109,7 +109,7 @@ class BusyStore(Store):
         return super().list_files(folder)
 
     def _go_on(self, path: str) -> None:
-        # Nobody else writes below the backups.
+        # No other writer uses the backups' folder.
         if self._is_idle or "/backups/" in path:
             return
         with self._lock:

@@ -29,7 +29,7 @@ SCHEMA: dict[str, Any] = {
 
 @dataclass(frozen=True)
 class Event:
-    """What a hub has of one event."""
+    """One event of a hub."""
 
     number: int
     enqueued: datetime

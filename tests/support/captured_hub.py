@@ -67,7 +67,7 @@ class CapturedHub:
         return self.archive.write(partition, moment, events)
 
     def forget(self, partition: int, before: int) -> None:
-        """What retention does."""
+        """Delete records, as retention does."""
         admin = AdminClient({"bootstrap.servers": self._kafka.bootstrap_servers})
         place = TopicPartition(self.hub, partition, before)
         admin.delete_records([place])[place].result(TIMEOUT_SECONDS)
@@ -126,7 +126,7 @@ class Archiving:
         self.captured[partition] = end
 
     def forget(self, live: LiveSide) -> None:
-        """What retention does: of what was archived, and read, the hub keeps five events."""
+        """Delete events, as retention does: the hub keeps five of those that were archived and read."""
         for number, read in (live.offsets or {}).get(self.hub.hub, {}).items():
             before = min(read, self.captured[int(number)]) - 5
             if before > 0:
@@ -134,5 +134,5 @@ class Archiving:
 
 
 def at(number: int) -> str:
-    """When an event happened."""
+    """Return the time of an event."""
     return (START + timedelta(minutes=number)).isoformat()

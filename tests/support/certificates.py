@@ -92,7 +92,7 @@ def _builder(subject: x509.Name, key: ec.EllipticCurvePrivateKey) -> x509.Certif
         .subject_name(subject)
         .public_key(key.public_key())
         .serial_number(x509.random_serial_number())
-        # Clocks of one machine agree; an hour for one that was set back meanwhile.
+        # One machine has one clock; the hour allows for a clock that was set back.
         .not_valid_before(now - timedelta(hours=1))
         .not_valid_after(now + timedelta(days=1))
     )

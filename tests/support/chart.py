@@ -17,7 +17,7 @@ CHART = Path(__file__).parents[2] / "helm" / "tidemill"
 # helm alone takes a cluster of 2020; the chart asks for what it uses.
 KUBERNETES_VERSION = "1.34"
 
-# Namespaces of `render`, unless it is told another one.
+# Default namespaces of `render`.
 AIRFLOW, STREAMS = "tidemill", "tidemill-streams"
 
 Document = dict[str, Any]
@@ -80,7 +80,7 @@ def of_kind(documents: Sequence[Document], kind: str, namespace: str | None = No
 
 
 def namespace_of(document: Document) -> str:
-    """Where an object is made; one that says nothing is made where the release is, or is cluster-wide."""
+    """Return an object's namespace. One without a namespace is in the release's, or is cluster-wide."""
     return str(document["metadata"].get("namespace", AIRFLOW))
 
 

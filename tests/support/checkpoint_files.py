@@ -1,4 +1,4 @@
-"""The content of a checkpoint's files as Spark 4.2 writes them; whoever asks knows where they go."""
+"""Contents of a checkpoint's files as Spark 4.2 writes them; the caller knows their paths."""
 
 from __future__ import annotations
 

@@ -9,7 +9,7 @@ from tests.support.stores import StorePlace
 
 
 def assert_one_winner_each(place: StorePlace, claims: int) -> None:
-    """Each object is claimed by both; one is told that it won, and its content is what is there."""
+    """Let both processes claim each object, and check that one wins and that its content is stored."""
     won = race(partial(_claim, place), claims)
     store = place.open()
     for number in range(claims):

@@ -40,7 +40,7 @@ class RefusedError(AssertionError):
 
 @dataclass(frozen=True)
 class Cluster:
-    """What tests do in a namespace.
+    """Test operations in a namespace.
 
     Args:
         namespace: Its name.
@@ -103,7 +103,7 @@ class Cluster:
         self("delete", kind, name, "--wait=false", "--ignore-not-found", *options)
 
     def logs(self, pod: str, *options: str) -> str:
-        """What a pod's containers wrote, as far as there is something to read."""
+        """Return the logs of a pod's containers that exist."""
         return self.attempt("logs", pod, "--all-containers", *options).stdout
 
     def secret(self, name: str) -> dict[str, str]:
@@ -119,7 +119,7 @@ class Cluster:
         return dict(found.get("data") or {})
 
     def create_namespace(self) -> None:
-        """Make the namespace anew, with pod security `restricted`."""
+        """Recreate the namespace with pod security `restricted`."""
         self.delete_namespace()
         namespace = {"name": self.namespace, "labels": RESTRICTED}
         self.apply({"apiVersion": "v1", "kind": "Namespace", "metadata": namespace})
@@ -142,7 +142,7 @@ def uid_of(document: Document | None) -> str | None:
 
 
 def is_ready(pod: Document) -> bool:
-    """Whether a pod is ready, or a Job's has ended well."""
+    """Return True if a pod is ready, or if a Job's pod has succeeded."""
     status = pod["status"]
     conditions = {item["type"]: item["status"] for item in status.get("conditions", [])}
     return conditions.get("Ready") == "True" or status.get("phase") == "Succeeded"

@@ -61,7 +61,7 @@ class ClusterAirflow:
         return self._api.call(method, path, body)
 
     def page(self, path: str, with_login: bool = True) -> tuple[int, str]:
-        """What a path of the server answers to who has logged in, or to nobody: code and text."""
+        """Return code and text of the server's answer to a path, with or without a login."""
         if self._api is None or not self._answers():
             self.wait_until_it_answers()
         assert self._api is not None
@@ -117,14 +117,14 @@ class ClusterAirflow:
         return found
 
     def result(self, dag_id: str, run_id: str, task_id: str) -> Any:
-        """What a task returned."""
+        """Return the result of a task."""
         path = f"{_path(dag_id, run_id)}/taskInstances/{task_id}/xcomEntries/return_value?deserialize=true"
         return self.call("GET", path)["value"]
 
     def log_of(self, dag_id: str, run_id: str, task_id: str) -> str:
-        """What all tries of a task wrote."""
+        """Return the log of all tries of a task."""
         task = f"{_path(dag_id, run_id)}/taskInstances/{task_id}"
-        # Their numbers need not begin at 1: Airflow counts a task that was deferred once more.
+        # The numbers need not begin at 1: Airflow counts a deferred task again.
         tries = [each["try_number"] for each in self.call("GET", f"{task}/tries")["task_instances"]]
         return "\n".join(str(self.call("GET", f"{task}/logs/{number}")) for number in sorted(tries))
 

@@ -90,13 +90,13 @@ class ClusterProject:
         return KubernetesRuntime(self.environment, api, **parts)
 
     def start(self, run: DriverRun, program: DriverProgram = ENGINE) -> Start:
-        """What the objects of a run are made from."""
+        """Return the start from which a run's objects are made."""
         record = SlotRecord(run.run_id, run.mode, "d1", datetime(2026, 1, 31, 12, tzinfo=UTC))
         owner = owner_reference({"metadata": {"name": OWNER, "uid": "uid-owner"}})
         return Start(self.pipeline(run.pipeline), run, record, owner, "plane-1", program)
 
 
 def make_owner(api: KubernetesApi) -> None:
-    """What the chart makes."""
+    """Create the owner ConfigMap, as the chart does."""
     document = {"apiVersion": "v1", "kind": "ConfigMap", "metadata": {"name": OWNER}}
     api.create(CONFIG_MAPS, document)

@@ -1,4 +1,4 @@
-"""What a person would look at after a failure: pods, events, and the end of every log."""
+"""Report of a cluster for the analysis of a failure: pods, events, and the end of every log."""
 
 from __future__ import annotations
 

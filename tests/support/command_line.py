@@ -29,6 +29,6 @@ class CommandLine:
         return exit_code
 
     def json(self, *arguments: str) -> Any:
-        """What a command that must end well prints with `--json`."""
+        """Return the `--json` output of a command that must succeed."""
         assert self(*arguments, "--json") == 0, self.err
         return json.loads(self.out)

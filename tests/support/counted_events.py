@@ -85,7 +85,7 @@ class CountedEvents:
         send(self._servers, self.topic, values)
 
     def send_again(self, count: int) -> None:
-        """The newest good records once more, for a pipeline that keeps one of each."""
+        """Send the newest good records again, for a pipeline that keeps one of each."""
         send(self._servers, self.topic, [self.value_of(record) for record in self.good[-count:]])
 
     @contextmanager
@@ -106,7 +106,7 @@ class CountedEvents:
             thread.join()
 
     def value_of(self, record: str) -> bytes:
-        """What was sent of a good record."""
+        """Return the value of a good record."""
         number = int(record.rpartition("-")[2])
         return json.dumps({"id": record, "at": self.at(number)}).encode()
 
@@ -130,7 +130,7 @@ class CountedEvents:
         return Counter(row["value"] for row in self._lake.quarantined(self.name))
 
     def are_all_there(self) -> bool:
-        """Whether as many are out as were sent; which they are is asserted."""
+        """Return True if as many records are out as were sent; `assert_exactly_once` compares them."""
         broken = len(self.broken) - self.broken_before
         return self.rows().total() + self.quarantined().total() >= len(self.good) + broken
 

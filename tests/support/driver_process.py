@@ -74,11 +74,11 @@ class DriverProcess:
 
 @dataclass
 class Drivers:
-    """The drivers of one project, and what they leave behind.
+    """The drivers of one project, and the processes that were started.
 
     Args:
         project: Its folder.
-        variables: Environment variables beside this process' own.
+        variables: Environment variables in addition to those of this process.
         command: Makes a driver's command line.
     """
 

@@ -1,4 +1,4 @@
-"""What a backfill can read, with the same events in it: a topic, a bronze table, a hub's archive, files."""
+"""Inputs of a backfill with the same events: a topic, a bronze table, a hub's archive, files."""
 
 from __future__ import annotations
 
@@ -32,7 +32,7 @@ LINES = ("truncated_json", "wrong_type", "plain_text")
 BURST_SECONDS = 0.5
 LARGEST_BURST = 15
 
-# From then on one event comes at a time: a slow machine shall not make a story longer, too.
+# After this number, one event at a time is sent, so that a slow machine does not make a story longer.
 ENOUGH_EVENTS = 1_000
 
 # Bursts from one time to the next that an input is brought up to date.
@@ -54,7 +54,7 @@ class EventInput(Protocol):
         """Take the next events; returns those that it can have."""
 
     def keep_up(self) -> None:
-        """Do what else happens beside a stream of events."""
+        """Do the other work of the input while its events arrive."""
 
     def forget(self, live: LiveSide) -> None:
         """Lose what was read, as far as an archive has it."""
@@ -66,7 +66,7 @@ class EventInput(Protocol):
         """The same over all events, from the first one on."""
 
     def rejected(self, pipeline: LakePipeline) -> list[dict[str, Any]]:
-        """What was rejected on the way to its tables."""
+        """Return the records that were rejected on the way to its tables."""
 
 
 class TopicInput:
@@ -233,7 +233,8 @@ class Feed:
         self.into, self._events, self._chance = into, iot_events(settings), chance
         # All that the input has.
         self.sent: list[Event] = []
-        # Held by whoever uses the test's Spark session: what a pipeline tells it is not for another one.
+        # Held while the test's Spark session is in use, because a pipeline's settings must not affect another
+        # one.
         self.session = threading.Lock()
 
     def run(self, over: threading.Event) -> None:

@@ -27,10 +27,10 @@ ANSWER_SECONDS = 60
 
 @dataclass(frozen=True)
 class People:
-    """Who there is.
+    """Users and roles of Airflow's FAB.
 
     Args:
-        roles: Permissions of roles of our own: action and resource, in FAB's words.
+        roles: Permissions of custom roles: action and resource, in FAB's words.
         users: Roles of each user.
     """
 
@@ -45,7 +45,7 @@ class People:
 
 @dataclass(frozen=True)
 class Login:
-    """Somebody, or nobody, before Airflow's server."""
+    """A user with or without a login to Airflow's server."""
 
     url: str
     token: str | None
@@ -74,13 +74,13 @@ class Login:
         return json.loads(text)
 
     def run(self, dag_id: str, conf: Mapping[str, Any]) -> int:
-        """What Airflow's own API answers to the wish for a run."""
+        """Request a run, and return the code of the answer of Airflow's own API."""
         wish = {"logical_date": None, "conf": dict(conf)}
         return self.ask(f"/api/v2/dags/{quote(dag_id)}/dagRuns", wish)[0]
 
 
 def login_of(url: str, user: str | None) -> Login:
-    """A real login by user and password; None for somebody without one."""
+    """Log in by user and password; without a user, return a Login without a token."""
     return Login(url, None if user is None else log_in(url, user, PASSWORD).token)
 
 

@@ -1,10 +1,10 @@
 """A driver without Spark: the same command line, documents and exit codes, in a second instead of twenty.
 
-What it does is told by the file `behaviour/<pipeline>` in its project folder:
+The file `behaviour/<pipeline>` in its project folder controls it:
 
     run          commits one batch, then waits for SIGTERM and drains clean (the default)
-    busy         as `run`, and tells of ten batches
-    idle         finds nothing to read and says so again and again, then as `run`
+    busy         as `run`, and reports ten batches
+    idle         finds nothing to read and reports that repeatedly, then as `run`
     away         finds its source away, then as `run` without a batch
     hang         as `run`, but gives no sign of life after its batch and does not hear SIGTERM
     starting     never gets to its first batch, drains clean
@@ -15,8 +15,9 @@ What it does is told by the file `behaviour/<pipeline>` in its project folder:
     leave-child  starts a process that outlives it, then as `run`
 
 A bounded run writes its batch as a real Delta commit with its ledger entry and ends; with `idle` it ends
-without, as when nothing is new; with `wait` it first waits for the file `behaviour/<pipeline>.go`. Asked to
-stop meanwhile, it writes nothing and says so; with `forced` it waits for SIGTERM and is cut off.
+without, as when nothing is new; with `wait` it first waits for the file `behaviour/<pipeline>.go`. If it is
+asked to stop while it waits, it writes nothing and reports that; with `forced` it waits for SIGTERM and is
+cut off.
 """
 
 from __future__ import annotations
@@ -213,7 +214,7 @@ class FakeDriver:
         write_status(self.store, path, status)
 
     def query(self, batches: int) -> None:
-        """Tell of the query that it would have."""
+        """Report its query."""
         now = datetime.now(UTC)
         progress, aside = ((ONE_BATCH,), ()) if batches == 1 else told_batches(batches, now)
         report = QueryReport(

@@ -33,7 +33,7 @@ REFUSAL = GateRefusedError(
 
 
 def fake_part_command(environment: Environment, run: DriverRun) -> list[str]:
-    """The real command line, with this module for the engine's parts; drivers are fakes, too."""
+    """Return the real command line, but with this module for parts and the fake driver for drivers."""
     program, flag, _, *arguments = driver_command(environment, run)
     module = "fake_part" if run.is_part else "fake_driver"
     return [program, flag, f"tests.support.{module}", *arguments]

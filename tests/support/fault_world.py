@@ -38,7 +38,7 @@ from tidemill.dev.ports import free_ports
 # busy machine must not be taken for lost while it lives.
 LOST_AFTER_SECONDS = 30
 
-# Seconds for Airflow to start beside whatever else the machine does.
+# Seconds for Airflow to start on a busy machine.
 START_TIMEOUT_SECONDS = 900
 
 # Seconds for a driver to start and read what there is.
@@ -154,7 +154,7 @@ class FaultWorld:
             self.act(name, "stop")
 
     def is_suspended(self, name: str) -> bool:
-        """Whether a stream waits for someone who resumes it."""
+        """Return True if a stream is suspended."""
         desired = read_desired(self.plane.store, self.plane.layout, name)
         return desired is not None and desired.state == "suspended"
 
@@ -185,7 +185,7 @@ class FaultWorld:
         return set(folder.glob("*.parquet"))
 
     def backfill_of(self, name: str) -> dict[str, str]:
-        """What the form of a backfill asks: the first 50 records, in chunks."""
+        """Return the fields of a backfill's form: the first 50 records, in chunks."""
         events = self.events[name]
         return {"pipeline": name, "from": events.at(0), "to": events.at(50), "chunk": "20"}
 
@@ -201,7 +201,7 @@ class FaultWorld:
         )
 
     def assert_sound(self, name: str) -> None:
-        """Every record came out once; no hold, no unfinished verb, nobody who waits, nothing to cure."""
+        """Check that each record came out once and that no hold, waiting task or error is left."""
         self.events[name].assert_exactly_once()
         plane = self.plane
         eventually(lambda: not self._waiting(name), "no note of a task that waits is left", 90, 1)

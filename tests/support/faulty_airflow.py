@@ -1,4 +1,4 @@
-"""A real Airflow that a test may treat badly: DAGs deleted, parts that have ended, forms as they are told."""
+"""A real Airflow with injected faults: deleted DAGs, ended parts, and forms with any values."""
 
 from __future__ import annotations
 
@@ -17,7 +17,7 @@ from tidemill.dev.airflow_standalone import AirflowConfig
 from tidemill.dev.airflow_variables import HOME_VARIABLE
 from tidemill.observe.airflow_health import ask_airflow
 
-# Seconds for a run whose task is killed and repeated, beside others on the machine: 60 where it is idle.
+# Seconds for a run whose task is killed and repeated: 60 on an idle machine, more on a busy one.
 RUN_TIMEOUT_SECONDS = 420
 
 # Seconds after which a part of Airflow that is not healthy again has ended.
@@ -54,7 +54,7 @@ class FaultyAirflow(Airflow):
         return self.api.call("GET", f"/dags/{dag_id}/details")["params"] or {}
 
     def events_of(self, table: str, mode: str) -> list[dict[str, Any]]:
-        """What events of a table's asset tell, of one kind, oldest first."""
+        """Return the events of one mode of a table's asset, oldest first."""
         (asset,) = self.api.call("GET", f"/assets?name_pattern={table}")["assets"]
         path = f"/assets/events?asset_id={asset['id']}&order_by=timestamp&limit=100"
         events = [event["extra"] for event in self.api.call("GET", path)["asset_events"]]
@@ -84,7 +84,10 @@ class FaultyAirflow(Airflow):
         self._started_parts.clear()
 
     def start_what_has_ended(self) -> None:
-        """As whoever supervises Airflow's parts; here all of them are one, and are started together."""
+        """Start ended parts again, as a supervisor would.
+
+        Here all parts are one process, so they start together.
+        """
         try:
             eventually(self._is_healthy, "every part is healthy", HEALTH_TIMEOUT_SECONDS, poll_seconds=1)
         except AssertionError:
@@ -95,7 +98,7 @@ class FaultyAirflow(Airflow):
 
 
 def _kill_with_children(process: psutil.Process) -> None:
-    """Who started it may never ask how it ended, so it may stay as a zombie."""
+    """Kill a process with its children. Its parent may never collect it, so it may stay as a zombie."""
     for each in (process, *process.children(recursive=True)):
         with suppress(psutil.NoSuchProcess):
             each.kill()

@@ -35,7 +35,7 @@ class FedEvents:
 
     @property
     def settings(self) -> IotSettings:
-        """What to send in this era, for less than a day of event time: late, repeated and broken ones too."""
+        """Return this era's settings: under a day of event time, with late, repeated and broken events."""
         return IotSettings(
             start=self._first_day + REST,
             seed=self.seed + 2 * self.era,
@@ -57,7 +57,7 @@ class FedEvents:
         self.era += 1
 
     def records(self) -> Counter[str]:
-        """How often each id that can be read was sent."""
+        """Return how often each readable id was sent."""
         return Counter(event.event_id for event in accepted(self.events))
 
     def windows(self) -> dict[tuple[str, datetime], int]:

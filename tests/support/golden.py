@@ -119,7 +119,7 @@ class Golden:
         return unpack(self.name, release, root)
 
     def expected_rows(self, release: str) -> list[str]:
-        """What the table holds when the resumed run has read the rest."""
+        """Return the rows of the table after the resumed run has read the rest."""
         return expected_rows(self.name, release)
 
 
@@ -130,7 +130,7 @@ GOLDENS = {
         Golden("windowed", WINDOWED, _SNAPSHOTS),
         Golden("join", JOIN),
         Golden("dedup", DEDUP),
-        # Not the engine's own: checkpoints that somebody brings along.
+        # Not made with the engine's defaults: checkpoints that users bring along.
         Golden("windowed_format_1", WINDOWED, {**_SNAPSHOTS, **_FORMAT_1}),
         Golden("windowed_hdfs", WINDOWED, {**_SNAPSHOTS, **_HDFS}),
     )

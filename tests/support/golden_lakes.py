@@ -1,4 +1,4 @@
-"""Where the golden checkpoints are stored, and how to lay one out. No Spark; `golden.py` makes them."""
+"""Paths and layout of the stored golden checkpoints. This module needs no Spark; `golden.py` makes them."""
 
 from __future__ import annotations
 
@@ -17,6 +17,6 @@ def unpack(name: str, release: str, root: Path) -> Path:
 
 
 def expected_rows(name: str, release: str) -> list[str]:
-    """What the table holds when the resumed run has read the rest."""
+    """Return the rows of the table after the resumed run has read the rest."""
     rows: list[str] = json.loads((STORED / release / name / "expected.json").read_text())
     return rows

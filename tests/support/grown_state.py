@@ -23,7 +23,7 @@ def write_grown_state(checkpoint: Path, name: str = "dedupe") -> None:
 
 
 def _write_snapshot(partition: Path, version: int, size: int) -> None:
-    """A RocksDB snapshot as Spark writes it: the zip names the data file, which stands beside it."""
+    """Write a RocksDB snapshot as Spark does: a zip that names the data file in the same folder."""
     (partition / "SSTs").mkdir(parents=True, exist_ok=True)
     name = f"{version:06}-x.sst"
     with (partition / "SSTs" / name).open("wb") as data:

@@ -51,7 +51,7 @@ class History:
         self.versions: dict[int, dict[str, int]] = {}
 
     def starts(self, lives: int) -> Iterator[CheckpointFacts]:
-        """What the gate finds at each start."""
+        """Yield the gate's facts at each start."""
         for _ in range(lives):
             yield self.facts()
             for step, _ in zip(self._life(), range(self.chance.randint(0, 30)), strict=False):
@@ -63,7 +63,7 @@ class History:
         yield self.facts()
 
     def facts(self) -> CheckpointFacts:
-        """What the gate finds now."""
+        """Return the gate's facts now."""
         found = self.checkpoint
         began = found.planned is not None
         return CheckpointFacts(
@@ -84,7 +84,7 @@ class History:
         )
 
     def _life(self) -> Iterator[Any]:
-        """The steps of batches without end, as callables; whoever stops calling them kills the driver."""
+        """Yield the steps of endless batches as callables; to stop calling them is to kill the driver."""
         while True:
             found = self.checkpoint
             if found.planned is None or found.planned == found.committed:
@@ -117,7 +117,7 @@ class History:
         found.offsets[batch_id] = {p: max(start.get(p, 0), end) for p, end in self.ends.items()}
 
     def _purge(self) -> None:
-        """Remove old batches; a driver that is killed meanwhile leaves some of them."""
+        """Remove old batches, or only some of them, as if the driver was killed."""
         found = self.checkpoint
         assert found.planned is not None
         spared = self.chance.choice((0.0, 0.0, 0.5))
@@ -235,7 +235,7 @@ class History:
         self.versions = {}
 
     def _begin(self, table: Table, generation: str, query: str, batch_id: int | None, to: int) -> None:
-        """What a verb commits: the table brought back, closed to the old side, begun for the new one."""
+        """Commit a verb's restore: rewind the table, close the old generation, begin the new one."""
         last = max(self.checkpoint.offsets, default=0) if batch_id is None else batch_id
         begun = {"mode": "base", "generation": generation, "query_id": query, "batch_id": batch_id}
         entry = self._entry(table, last).model_copy(update=begun)
@@ -267,7 +267,7 @@ class History:
         return SourceFacts(found.initial is not None, initial, self._topics())
 
     def _topics(self) -> TopicFacts | None:
-        """What the broker says; nobody asked it, sometimes."""
+        """Return the broker's facts, or None, as if it was not asked."""
         if self.chance.random() < 0.3:
             return None
         found = self.checkpoint

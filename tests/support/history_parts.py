@@ -1,4 +1,4 @@
-"""What the random life of a pipeline keeps: the log of each table, and the files of one generation."""
+"""Stored parts of a pipeline's random history: the log of each table, and the files of one generation."""
 
 from __future__ import annotations
 

@@ -31,10 +31,10 @@ GIVEN = {"backup": "20260101t000000000000z", "hold": "by-hand", "from": "earlies
 
 
 def hostile_forms(fields: dict[str, Any]) -> Iterator[tuple[str, dict[str, Any]]]:
-    """The form with one hostile value in each of its fields in turn, and the field.
+    """Yield each field in turn, and the form with a hostile value in it.
 
     Args:
-        fields: As Airflow's API tells them, with default and JSON Schema.
+        fields: Fields from Airflow's API, with default and JSON Schema.
     """
     filled_in = {name: taken(name, field) for name, field in fields.items() if field["value"] is None}
     given = {name: value for name, value in filled_in.items() if value is not None}
@@ -52,6 +52,6 @@ def taken(name: str, field: dict[str, Any]) -> Any:
 
 
 def _fits(schema: dict[str, Any], value: Any) -> bool:
-    """Whether a value is just what the field is for: true for a switch."""
+    """Return True if a value is valid for the field: true for a switch."""
     kinds = schema.get("type", [])
     return value is True and "boolean" in ([kinds] if isinstance(kinds, str) else kinds)

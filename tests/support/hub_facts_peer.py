@@ -1,4 +1,4 @@
-"""What azure-eventhub talks to of an event hub, on loopback: logins at `$cbs`, questions at `$management`,
+"""An event hub on loopback for the azure-eventhub client: logins at `$cbs`, queries at `$management`,
 events to the hub itself.
 
 Protocol and frames are Qpid Proton's. It leaves out nulls at the end of a list, as AMQP allows and the
@@ -40,7 +40,7 @@ _HUB, _PARTITION = "com.microsoft:eventhub", "com.microsoft:partition"
 
 @dataclass
 class PeerPartition:
-    """What the hub says of one partition."""
+    """Facts of one partition."""
 
     beginning: int = 0
     last: int = -1
@@ -54,12 +54,12 @@ class HubFactsPeer:
     Args:
         hub: Its name.
         partitions: Its partitions.
-        created: When it was made.
-        refuses: Whether it takes nobody's token.
-        tokens: Those that were put, newest last.
+        created: Time of its creation.
+        refuses: True to refuse every token.
+        tokens: Received tokens, newest last.
         tls: Encrypts connections, as Azure does; plain ones are for the SDK's emulator.
-        batches: What was sent: the partition key and the bodies of each batch.
-        takes: How many batches it takes; then it rejects them.
+        batches: Received batches: partition key and bodies of each.
+        takes: Number of batches that it accepts before it rejects them.
         largest: Bytes of the largest batch.
     """
 
@@ -103,7 +103,7 @@ class HubFactsPeer:
             _Conversation(self, self.tls.wrap_socket(client, server_side=True) if self.tls else client).run()
 
     def answer(self, request: Message) -> Message:
-        """What `$cbs` or `$management` says."""
+        """Return the answer of `$cbs` or `$management`."""
         properties: Mapping[str, Any] = request.properties
         if properties.get("operation") == "put-token":
             self.tokens.append(str(request.body))
@@ -260,7 +260,7 @@ class _FilledFrames:
         self._waiting = b""
 
     def fill(self, content: bytes) -> bytes:
-        """What is whole by now."""
+        """Return the frames that are complete."""
         self._waiting += content
         out = b""
         while len(self._waiting) >= 8:

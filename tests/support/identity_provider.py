@@ -1,7 +1,7 @@
-"""Who hands out tokens for a pod's identity: the endpoints of Microsoft Entra and of AWS STS.
+"""Token provider for a pod's identity: the endpoints of Microsoft Entra and of AWS STS.
 
-A process of its own, because delta-rs holds Python's lock while it waits for an answer. It gives a token for
-the one proof that it was told, asked for in the right form; anything else is refused.
+It is a separate process, because delta-rs holds Python's lock while it waits for an answer. It issues a token
+for one known proof in the right form and refuses all other requests.
 
     python -m tests.support.identity_provider CERTIFICATE KEY PROOF
 """

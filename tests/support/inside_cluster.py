@@ -1,7 +1,7 @@
-"""A pod of the tests' own beside the release: it sees the lake and feeds the topic.
+"""A test pod next to the release, which sees the lake and feeds the topic.
 
-It outlives the release, and carries a network policy of its own, so that it reaches the broker on clusters
-that enforce them.
+It outlives the release. It has a separate network policy, so that it also reaches the broker on clusters that
+enforce policies.
 """
 
 from __future__ import annotations
@@ -26,7 +26,7 @@ LABELS = {"app.kubernetes.io/name": POD}
 # Id of user and group in every image.
 USER = 10001
 
-# Seconds for the pod to start beside all others of a new release; the image is there already.
+# Seconds for the pod to start next to all pods of a new release; the image is already there.
 START_TIMEOUT_SECONDS = 400
 
 # Seconds for the broker to have taken the last events; its clients give up after 60.
@@ -34,7 +34,7 @@ FLUSH_TIMEOUT_SECONDS = 180
 
 
 def observer(image: str, claim: str, path: str) -> Document:
-    """The pod: it waits to be asked, and is nobody."""
+    """Return the pod, which waits for requests and has no Kubernetes account."""
     container = {
         "name": "observer",
         "image": image,
@@ -119,7 +119,7 @@ class Agent:
             self._process = None
 
     def ask(self, verb: str, **arguments: Any) -> Any:
-        """What one of the agent's functions returns; a connection that was cut is made anew."""
+        """Return the result of one of the agent's functions; a cut connection is opened again."""
         question = json.dumps({"verb": verb, "arguments": arguments})
         line = self._exchange(question) or self._exchange(question)
         assert line, "the agent does not answer"

@@ -134,7 +134,7 @@ def distinct(events: Iterable[Event]) -> list[Event]:
 
 
 def counts_by_window(events: Iterable[Event]) -> dict[Window, int]:
-    """How many readings of each device lie in each window: a batch computation over the input."""
+    """Return the number of readings per device and window, by a batch computation over the input."""
     counts: dict[Window, int] = {}
     for event in distinct(events):
         window = (event.key.decode(), window_start(event.event_time))

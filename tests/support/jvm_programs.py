@@ -36,7 +36,7 @@ def java_program(
 
 
 def outcome(program: subprocess.Popen[str]) -> str:
-    """What a program printed until its end."""
+    """Wait for the end of a program, and return its output."""
     output, errors = program.communicate()
     assert program.returncode == 0, errors
     return output

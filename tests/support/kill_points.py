@@ -41,13 +41,13 @@ class Standing:
 
 @dataclass(frozen=True)
 class KillStory:
-    """One pipeline, whose drivers are killed one after the other.
+    """A pipeline whose drivers are killed one after the other.
 
     Args:
-        drivers: Of its project.
-        pipeline: With one table.
+        drivers: Drivers of its project.
+        pipeline: A pipeline with one table.
         classes: Folder of the compiled KillingFileManager.
-        settings: Of Spark, beside the one for the kill.
+        settings: Spark settings in addition to that of the kill.
     """
 
     drivers: Drivers
@@ -70,14 +70,14 @@ class KillStory:
         return receipt
 
     def run_to_the_end(self) -> Standing:
-        """A driver that nobody kills."""
+        """Run a driver to its end without a kill."""
         driver = self.drivers.start(self.pipeline.name, "incremental")
         assert driver.wait(START_TIMEOUT_SECONDS) == 0, driver.output[-3000:]
         return self.standing()
 
     @property
     def last_output(self) -> str:
-        """What the driver that was started last has printed."""
+        """Return the output of the newest driver."""
         return self.drivers.started[-1].output
 
     def standing(self) -> Standing:

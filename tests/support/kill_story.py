@@ -21,7 +21,7 @@ PATIENCE = 3
 
 
 class Flow:
-    """Generated events that flow into a topic until they are told to stop."""
+    """Generated events that flow into a topic until `stop`."""
 
     def __init__(self, target: Target, settings: IotSettings, events_per_second: float) -> None:
         self._stop = threading.Event()

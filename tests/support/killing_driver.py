@@ -1,9 +1,9 @@
 """The real driver, ended by a SIGKILL at one step of a batch: `python -m tests.support.killing_driver …`.
 
-Steps are those that the writers tell (`files_written`, `quarantined`, `late_set_aside`, `committed`, `sent`),
-each with its number in the batch, such as `committed 2`; and inside a commit, `asked` (nothing of it is
-there) and `landed` (all of it is there, and nobody has been told): of delta-rs as `arrow asked`, of Delta as
-`spark asked`.
+The steps are those that the writers report (`files_written`, `quarantined`, `late_set_aside`, `committed`,
+`sent`), each with its number in the batch, such as `committed 2`. Two further steps are inside a commit:
+`asked` (none of it is written) and `landed` (all of it is written, but not confirmed). They are named `arrow
+asked` for delta-rs and `spark asked` for Delta.
 """
 
 from __future__ import annotations

@@ -24,7 +24,7 @@ _HOP = {"connection", "transfer-encoding", "content-length", "expect"}
 
 @dataclass
 class Trap:
-    """What kills at which commit.
+    """The kill and its commit.
 
     Args:
         table: Part of the table's path.
@@ -38,7 +38,7 @@ class Trap:
     sprung: threading.Event = field(default_factory=threading.Event)
 
     def takes(self, method: str, path: str) -> bool:
-        """Whether a request makes a commit of the table; the first one that does springs the trap."""
+        """Return True if a request commits to the table; the first such request springs the trap."""
         if method != "PUT" or self.sprung.is_set():
             return False
         return re.search(rf"{self.table}/_delta_log/\d{{20}}\.json", path) is not None
@@ -110,7 +110,7 @@ class _Handler(BaseHTTPRequestHandler):
     def _answer(self, answer: http.client.HTTPResponse, content: bytes) -> None:
         self.send_response_only(answer.status, answer.reason)
         told = {name: value for name, value in answer.getheaders() if name.lower() not in _HOP}
-        # The answer to HEAD tells the length of what it does not hold.
+        # An answer to HEAD has the length of a body that it does not have.
         length = answer.getheader("Content-Length") if self.command == "HEAD" else None
         for name, value in {**told, "Content-Length": length or str(len(content))}.items():
             self.send_header(name, value)

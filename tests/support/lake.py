@@ -210,14 +210,14 @@ class LakePipeline:
         return CheckpointBatches(self.lake.store, str(self.checkpoint)).query_id()
 
     def findings_after(self, reporter: Reporter) -> dict[str, Finding]:
-        """What the doctor finds, by id, once a run has stored what it says of its query."""
+        """Return the doctor's findings by id, after storing the query report of a run."""
         assert reporter.query.report is not None
         write_query_report(self.lake.store, self.resolved.layout, reporter.query.report)
         found = examine(self.resolved.environment, [self.name]).findings
         return {finding.finding_id: finding for finding in found}
 
     def measured_by(self, reporter: Reporter) -> Measured:
-        """What the doctor makes of what a run says of its query."""
+        """Return the doctor's measured values of a run's query report."""
         return measured_of(self.resolved, reporter.query.report, {}, {})
 
     def run_incremental(
@@ -297,7 +297,7 @@ class LakePipeline:
             reporter.lineage.begins(reporter.status)
 
     def _ended(self, reporter: Reporter, ending: Ending) -> None:
-        """With lineage, leave a receipt and tell the end. A run that fails stands for one that was killed."""
+        """With lineage, write a receipt and send the end event. A failed run counts as a killed one."""
         if reporter.lineage is not None:
             store, layout = self.lake.store, self.resolved.layout
             receipt = make_receipt(store, layout, reporter.status, ending, None)

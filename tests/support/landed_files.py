@@ -49,7 +49,7 @@ class LandedFiles:
 
     @property
     def after(self) -> str:
-        """What becomes of its files."""
+        """Return the declared action for files that were read."""
         return str(self.resolved.spec.source.chosen.after)
 
     @property

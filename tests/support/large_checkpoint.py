@@ -24,12 +24,12 @@ CONF = {"spark.sql.shuffle.partitions": "10", PROVIDER_SETTING: PROVIDERS["rocks
 
 @dataclass(frozen=True)
 class LargeCheckpoint:
-    """How much to write.
+    """Size of the checkpoint to write.
 
     Args:
         batches: Batches that are kept in `offsets/`, `commits/` and the state.
-        partitions: Of each operator.
-        topic: What the query reads, in 8 partitions.
+        partitions: Partitions of each operator.
+        topic: The topic of the query, with 8 partitions.
     """
 
     batches: int = 61

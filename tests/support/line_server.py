@@ -1,4 +1,4 @@
-"""A TCP server that sends lines, as `nc -lk` does: to whoever is connected, each once."""
+"""A TCP server that sends lines once to each connected client, as `nc -lk` does."""
 
 from __future__ import annotations
 

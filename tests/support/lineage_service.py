@@ -37,7 +37,7 @@ class LineageService:
                 body = self.rfile.read(int(self.headers["Content-Length"]))
                 assert self.path == PATH, self.path
                 service.keys.append(self.headers.get("Authorization"))
-                # Whoever sees the event may already change it for the next one.
+                # A test that sees the event may already change the answer for the next one.
                 answer = service.answer
                 service.events.append(json.loads(body))
                 service.open.wait()

@@ -1,4 +1,4 @@
-"""A runtime whose driver does not go: its node is lost, and nobody ends its process."""
+"""A runtime whose driver does not end: its node is lost, so no kubelet ends the process."""
 
 from __future__ import annotations
 

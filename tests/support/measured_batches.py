@@ -1,4 +1,4 @@
-"""What a driver's `query.json` says of ten batches, as Spark 4.2 reports them, with the values of a test."""
+"""A driver's `query.json` of ten batches, as Spark 4.2 reports them, with values from a test."""
 
 from __future__ import annotations
 
@@ -39,10 +39,10 @@ def write_measured(
     first: int | None = None,
     **batch: int,
 ) -> None:
-    """Let a driver have reported ten batches, or fewer that tell how its first was.
+    """Write a driver's report of ten batches, or of fewer that include its first.
 
     Args:
-        pipeline: Whose.
+        pipeline: The pipeline.
         sinks: Milliseconds of each batch at each sink.
         reader: The sink that read the rows first.
         first: Milliseconds of its first batch, which is still among the newest.

@@ -1,4 +1,4 @@
-"""A topic of orders, one a minute, and pipelines that read it: for backfills beside a stream."""
+"""A topic of orders, one per minute, and pipelines that read it: for backfills next to a stream."""
 
 from __future__ import annotations
 
@@ -115,7 +115,7 @@ def windows_of(orders: Orders) -> list[tuple[str, datetime, int]]:
 
 
 def once(act: Callable[[], Any]) -> Callable[[str], None]:
-    """At the first step: what the live stream does meanwhile."""
+    """Return a step callback that acts at the first step, as a live stream would."""
     waiting = [act]
 
     def step(_: str) -> None:

@@ -1,7 +1,8 @@
-"""What MLflow's client asks an MLflow server about registered models, over HTTP.
+"""The part of an MLflow server's API that its client uses for registered models, over HTTP.
 
-The server itself cannot be among the tests' packages: MLflow 3.17 with its server wants an older pyarrow than
-ours. `tests/mlflow` has one in an environment of its own, and compares these answers with its.
+The server itself cannot be among the tests' packages, because MLflow 3.17 with its server needs an older
+pyarrow than Tidemill does. `tests/mlflow` has one in a separate environment, and compares these answers with
+its answers.
 """
 
 from __future__ import annotations
@@ -26,7 +27,7 @@ class FakeModelRegistry:
     """Answers as the server does; a test registers by changing `versions`, and moves `aliases` and `stages`.
 
     Args:
-        authorization: The header that it asks for; None for nobody in particular.
+        authorization: The required header; None if none is required.
         versions: Folder or URI of each version of a model, version 1 first.
         aliases: Version of each alias, by model and alias.
         stages: Version of each stage, by model and stage.

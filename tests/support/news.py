@@ -1,4 +1,4 @@
-"""An Airflow notifier, as a deployment has one for its chat: what it is told goes into a file."""
+"""An Airflow notifier, like that of a deployment's chat, which writes notifications to a file."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""What an event must look like: by the classes that OpenLineage makes of its schemas, and by our schemas."""
+"""Checks of an event by the classes that OpenLineage generates from its schemas, and by our schemas."""
 
 from __future__ import annotations
 

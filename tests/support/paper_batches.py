@@ -139,7 +139,7 @@ class PaperBatches:
         return sorted(i for name in names for i in pq.read_table(f"{path}/{name}")["id"].to_pylist())
 
     def _be_born(self) -> None:
-        """What Spark writes at the first start of a checkpoint."""
+        """Write the files that Spark writes at the first start of a checkpoint."""
         if self.batches.query_id() is None:
             self._put("metadata", checkpoint_files.metadata(str(uuid.uuid4())))
         if self.pipeline.spec.source.is_kafka and not (self.checkpoint / "sources/0/0").exists():

@@ -1,7 +1,6 @@
-"""A Kafka broker that is a table of numbers: what its clients are told, without a server.
+"""A Kafka broker that is a table of numbers, which its clients get without a server.
 
-It stands where confluent-kafka's clients do. What these make of a real broker's answers is tested in
-`tests/kafka`.
+It replaces confluent-kafka's clients. `tests/kafka` tests the real clients with a real broker.
 """
 
 from __future__ import annotations
@@ -25,14 +24,14 @@ CLIENTS = (
 
 @dataclass
 class PaperBroker:
-    """What there is.
+    """Facts of the broker.
 
     Args:
         topics: First offset and end of each partition, by topic.
-        ids: Of topics.
-        retention_ms: Of every topic.
-        cluster: Its id.
-        times: When the records of a partition came, from its first offset on; without, before any moment.
+        ids: Topic ids.
+        retention_ms: Retention of every topic.
+        cluster: Cluster id.
+        times: Arrival times of a partition's records from its first offset on; without them, before any time.
     """
 
     topics: dict[str, dict[int, tuple[int, int]]] = field(default_factory=dict)

@@ -1,10 +1,10 @@
-"""The fake driver with the real gate and real batches: what a verb leaves must let it start and go on.
+"""The fake driver with the real gate and real batches: after a verb it must be able to start and continue.
 
-Before its first batch it asks the gate, as an engine's driver does, and exits as one if it is refused. Then
-it writes one batch as `PaperBatches` does. Further behaviours, beside those of the fake driver:
+Before its first batch it asks the gate like an engine's driver, and exits the same way if the gate refuses.
+Then it writes one batch as `PaperBatches` does. It adds these behaviours to those of the fake driver:
 
     ends ERROR N     leaves a receipt with exit code N and the error's id before the first batch
-    waits ERROR      says that it waits with this error, until the behaviour file says something else
+    waits ERROR      reports that it waits because of this error, until the behaviour file changes
 """
 
 from __future__ import annotations

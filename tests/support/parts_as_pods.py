@@ -44,13 +44,13 @@ class Parts:
         patch.setattr("tidemill.control.spark_part.POLL_SECONDS", 0.01)
 
     def begin(self) -> threading.Thread:
-        """Somebody types the verb, and waits for its part."""
+        """Run the verb in a thread, which waits for its part."""
         thread = threading.Thread(target=self._run)
         thread.start()
         return thread
 
     def play(self) -> threading.Thread:
-        """Somebody, or a task that is repeated, asks for a game day."""
+        """Request a game day in a thread, as a user or a repeated task does."""
         asking = Asking("fork", (), "ann", lambda *words: " ".join(words), request_id="day-1")
         pipeline = resolve_pipeline(self.plane.environment, "orders")
         act = partial(play, self.plane, pipeline, asking, ["kill"], self.told.append)

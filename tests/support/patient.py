@@ -131,7 +131,6 @@ class Patient:
         return PaperBroker({topic: {0: (first, end)}}, **told).stand_in(self.patch)
 
     def restore_table_by_hand(self, version: int) -> None:
-        """What the pages warn of."""
         DeltaTable(str(self.table())).restore(version)
 
     def forget_batches_after(self, batch_id: int) -> None:
@@ -163,7 +162,7 @@ class Patient:
         return [self.values[word] if word.isupper() else word for word in shlex.split(command)]
 
     def driver_starts(self, behaviour: str) -> None:
-        """Let the control plane start a driver that behaves so; nobody waits for its proof."""
+        """Let the control plane start a driver with this behaviour, without waiting for its proof."""
         self.drivers.behave(self.name, behaviour)
         run_id = f"run-{uuid.uuid4().hex[:8]}"
         begin(self.plane, StreamRequest(self.name, "start", run_id, datetime.now(UTC), "ann"))
@@ -180,7 +179,7 @@ class Patient:
         eventually(lambda: plane.running(self.name) is None, "the driver ends")
 
     def driver_says(self, state: str) -> None:
-        """Wait for what the driver tells."""
+        """Wait until the driver reports this state."""
 
         # Reading the conf files takes longer than the look.
         pipeline = self.pipeline
@@ -197,13 +196,13 @@ class Patient:
         return re.findall(r"TIDE-[A-Z0-9]+-\d{3}", json.dumps(self.status()))
 
     def findings(self) -> dict[str, dict[str, Any]]:
-        """What the gate says, errors only, by id."""
+        """Return the gate's errors by id."""
         self.tidemill("checkpoint", "gate", self.name, "--json")
         found = json.loads(self.tidemill.out)["findings"]
         return {finding["id"]: finding for finding in found if finding["severity"] == "error"}
 
     def doctor(self, *options: str) -> dict[str, dict[str, Any]]:
-        """What the doctor says of it, by id."""
+        """Return the doctor's findings by id."""
         self.tidemill("checkpoint", "doctor", *options, "--json")
         return {finding["id"]: finding for finding in json.loads(self.tidemill.out)["findings"]}
 

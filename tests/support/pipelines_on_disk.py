@@ -30,7 +30,7 @@ ROWS = 10
 
 
 class Killed(BaseException):
-    """As a SIGKILL: nobody catches it."""
+    """A kill that no code catches, like SIGKILL."""
 
 
 @dataclass(frozen=True)
@@ -55,7 +55,7 @@ class PipelineOnDisk:
 
     @property
     def table_options(self) -> dict[str, str]:
-        """What delta-rs needs to reach it."""
+        """Return delta-rs's options for the table."""
         return access_to(self.table).delta_options()
 
     @property

@@ -27,7 +27,7 @@ TABLES = {BRONZE: "bronze/iot_events", WINDOWS: "silver/iot_device_windows"}
 # Seconds for a command of an operator: a part of it may start Spark in a pod of its own, or wait for a drain.
 VERB_TIMEOUT_SECONDS = 600
 
-# Seconds for a driver to commit its next batch: pods, two Spark starts beside each other on two cores, and
+# Seconds for a driver to commit its next batch: pods, two Spark starts at the same time on two cores, and the
 # reconciliation, which looks once a minute.
 BATCH_TIMEOUT_SECONDS = 500
 
@@ -74,7 +74,7 @@ class Platform:
             try:
                 yield
             finally:
-                # Also where a test fails: the next one counts these events, too.
+                # Also after a failed test, because the next one counts these events as well.
                 self._close_era(feeder.stop())
 
     def feed(self, count: int) -> None:
@@ -133,7 +133,7 @@ class Platform:
         return max(since)
 
     def epochs(self, pipeline: str) -> int:
-        """How many drivers have claimed one."""
+        """Return the number of drivers that have claimed an epoch."""
         return len(self.agent.ask("epochs", pipeline=pipeline))
 
     def until_batch(self, pipeline: str, after: int | None = None) -> int:
@@ -166,7 +166,7 @@ class Platform:
         return self.airflow.log_of(STREAMS_DAG_ID, run_id, "reconcile")
 
     def tidemill(self, *words: str) -> Any:
-        """What a command in the scheduler's pod prints as JSON, as an operator types it."""
+        """Run a command in the scheduler's pod like an operator, and return its output; JSON is parsed."""
         text = self.cluster(*self.in_scheduler("tidemill", *words), timeout_seconds=VERB_TIMEOUT_SECONDS)
         return json.loads(text) if "--json" in words else text
 

@@ -1,9 +1,9 @@
-"""Watches the driver containers of one pipeline without a gap, while a test does its worst to them.
+"""Watches the driver containers of one pipeline without a gap, while a test disturbs it.
 
-What must not be is two containers at work at once. Their times are the kubelet's: each status of a pod, also
-the last one before it is gone, says when its containers began and ended. A pod that was force-deleted is gone
-before its container is, and nobody tells when that ended: of those only the order of commits tells
-(`assert_exact`).
+Two containers must never run at once. Their times are the kubelet's: each status of a pod, including the last
+one before it is deleted, has the start and end times of its containers. A force-deleted pod disappears before
+its container does, and its container's end time is unknown. For such pods only the order of commits is a
+proof (`assert_exact`).
 """
 
 from __future__ import annotations
@@ -29,9 +29,9 @@ class Life:
     Args:
         container: Its id.
         pod: Uid of its pod.
-        began: When it began, to the second.
-        ended: When it ended; None if it has not, or nobody saw.
-        cut_short: Whether its pod was taken away without waiting for its end.
+        began: Start time, to the second.
+        ended: End time; None if it has not ended or was not seen.
+        cut_short: True if its pod was deleted without waiting for its end.
     """
 
     container: str
@@ -42,7 +42,7 @@ class Life:
 
 
 def lives_in(pod: Document) -> Iterator[Life]:
-    """What a pod's status tells of its driver's containers: the one that is there, and the one before."""
+    """Yield the lives of the driver's containers in a pod's status: the current and the previous one."""
     for status in pod["status"].get("containerStatuses", []):
         if status["name"] == DRIVER_CONTAINER:
             for state in (status.get("lastState", {}), status.get("state", {})):
@@ -72,7 +72,7 @@ def _outlives(one: Life, next_one: Life) -> bool:
 
 
 class PodWatch:
-    """What a watch has seen.
+    """Container lives that a watch has seen.
 
     Args:
         process: `kubectl get pods --watch`.
@@ -91,7 +91,7 @@ class PodWatch:
         return {life.pod for life in self.lives.values()}
 
     def is_watching(self) -> bool:
-        """Whether it would have seen what happened until now."""
+        """Return True if the watch has seen everything until now."""
         return self._process.poll() is None
 
     def end(self) -> None:

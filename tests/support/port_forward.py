@@ -31,7 +31,7 @@ class PortForward:
         (here,) = free_ports(1)
         command = ["kubectl", "--namespace", cluster.namespace, "port-forward", f"--address={LOOPBACK}"]
         self._process = subprocess.Popen(
-            # It tells of every connection; nobody would read it.
+            # It logs every connection, and the output is not read.
             [*command, target, f"{here}:{port}"],
             stdout=subprocess.DEVNULL,
             stderr=subprocess.DEVNULL,
@@ -60,7 +60,7 @@ def port_forward(cluster: Cluster, target: str, port: int) -> Iterator[str]:
 
 
 def fetched(url: str, headers: Mapping[str, str] | None = None, method: str = "GET") -> tuple[int, str]:
-    """Code and text of an answer; code 0 where nobody answers."""
+    """Return code and text of an answer; code 0 without an answer."""
     request = urllib.request.Request(url, headers=dict(headers or {}), method=method)
     try:
         with urllib.request.urlopen(request, timeout=ANSWER_SECONDS) as answer:

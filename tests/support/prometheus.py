@@ -44,7 +44,7 @@ class Prometheus:
     url: str
 
     def query(self, expression: str) -> list[dict[str, Any]]:
-        """What an expression gives now."""
+        """Return the current result of an expression."""
         words = urllib.parse.urlencode({"query": expression})
         result: list[dict[str, Any]] = self._get(f"query?{words}")["result"]
         return result

@@ -42,7 +42,7 @@ class Rejected:
 
 @dataclass
 class Decoded:
-    """What became of some bytes."""
+    """Rows and rejected records of some bytes."""
 
     rows: list[dict[str, Any]] = field(default_factory=list)
     rejected: list[Rejected] = field(default_factory=list)

@@ -39,7 +39,7 @@ VOLUMES = "tidemill/volume-of"
 # What the chart limits drivers by, cluster-wide.
 POLICIES = ("executors", "removals")
 
-# All pods of the chart and of pipelines; tests have some of their own beside them.
+# Labels of all pods of the chart and of pipelines; tests have separate pods.
 PLATFORM = "app.kubernetes.io/name=tidemill"
 
 
@@ -74,7 +74,7 @@ class Release:
     def install(self) -> None:
         """Install, and return when helm does."""
         self._helm("install", NAME, str(CHART), *self._options())
-        # The namespace is the chart's, and the Secret is whoever's installs.
+        # The chart makes the namespace, and the installing user makes the Secret.
         metadata, data = {"name": RPC_OF_BRONZE}, {"secret": uuid.uuid4().hex}
         self.streams.apply({"apiVersion": "v1", "kind": "Secret", "metadata": metadata, "stringData": data})
 
@@ -95,7 +95,7 @@ class Release:
         until(lambda: not self._pods(), "no pod of the release is left", GONE_TIMEOUT_SECONDS)
 
     def is_installed(self) -> bool:
-        """Whether helm knows a release of this name."""
+        """Return True if helm has a release of this name."""
         return NAME in self._helm("list", "--short").split()
 
     def manifest(self) -> list[Document]:
@@ -120,7 +120,7 @@ class Release:
         return [*self.cluster.pods(PLATFORM), *self.streams.pods(PLATFORM)]
 
     def _unready(self) -> list[str]:
-        """What is not as it should be yet; all of it while nothing is there."""
+        """Return the workloads that are not ready; all while none exist."""
         workloads = [
             f"{kind}/{item['metadata']['name']}"
             for kind in ("deployments", "statefulsets")
@@ -133,7 +133,7 @@ class Release:
         return [*workloads, *jobs] if self._parts("deployments") else ["everything"]
 
     def _parts(self, kind: str) -> list[Document]:
-        """What the chart made; streams and runs are the control plane's."""
+        """Return the chart's objects; streams and runs belong to the control plane."""
         items = self.cluster.list(kind, f"app.kubernetes.io/instance={NAME}")
         return [item for item in items if "tidemill/pipeline" not in item["metadata"].get("labels", {})]
 
@@ -166,7 +166,7 @@ def driver_of(cluster: Cluster, name: str) -> Document | None:
 
 
 def is_running(pod: Document | None) -> bool:
-    """Whether a driver's pod is ready, and nobody has asked it to end."""
+    """Return True if a driver's pod is ready and is not being deleted."""
     return pod is not None and is_ready(pod) and "deletionTimestamp" not in pod["metadata"]
 
 

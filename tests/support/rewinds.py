@@ -102,7 +102,7 @@ def declare(
 
 
 def spoil(pipeline: LakePipeline, kind: str) -> None:
-    """Deploy a wrong transform; somebody means it."""
+    """Deploy a wrong transform, with an acknowledgement."""
     pipeline.lake.transform(pipeline.name, TRANSFORMS[kind] + SPOILED)
     acknowledge(pipeline)
 

@@ -1,4 +1,4 @@
-"""What happens in several stories of the runbooks: to a pipeline and its drivers, and what holds then."""
+"""Acts that several stories of the runbooks use, on a pipeline and its drivers, and the checks after them."""
 
 from __future__ import annotations
 
@@ -51,7 +51,7 @@ def ended(error: str, exit_code: int) -> Act:
 
 
 def mended(patient: Patient) -> None:
-    """What the error names was put right; the next driver, and one that waits, does its work."""
+    """Fix the cause of the error, so that the next driver, and one that waits, works."""
     patient.drivers.behave(patient.name, "run")
 
 

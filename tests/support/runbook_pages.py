@@ -32,7 +32,7 @@ class RunbookPage:
 
     @cached_property
     def over(self) -> tuple[str, ...]:
-        """The commands that tell whether it is over, in order."""
+        """Return the commands that show whether the incident is over, in order."""
         return _unique(line for line in _lines(self.text.partition(_OVER)[2]) if _is_ours(line))
 
     @cached_property

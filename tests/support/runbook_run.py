@@ -10,7 +10,7 @@ from typing import Any
 
 from tests.support.small_project import SmallProject
 
-# When every run is asked for, unless told otherwise.
+# Default time of the request of every run.
 WHEN = datetime(2026, 11, 20, 14, tzinfo=UTC)
 
 
@@ -81,7 +81,7 @@ class RunbookRun:
         )
 
     def _end_of(self, task_id: str, task: Any) -> Any:
-        """What a task returns after all its waits."""
+        """Return the result of a task after all its deferrals."""
         from airflow.sdk.exceptions import TaskDeferred
 
         method, event = "execute", None

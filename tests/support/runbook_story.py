@@ -32,18 +32,18 @@ class Warned:
 
 @dataclass(frozen=True)
 class Story:
-    """What happens.
+    """An incident and its fix by a runbook page.
 
     Args:
         page: Name of the page.
-        title: What has happened, in a few words.
+        title: The incident, in a few words.
         ill: Makes it happen.
         errors: Ids that are seen before, and not after.
-        steps: Commands of the page as they stand there, and what a person does by hand between them.
+        steps: Commands of the page, verbatim, and manual acts between them.
         seen: How the ids are seen; by default, the gate refuses with them.
-        over: What must hold in the end, beside the page's own last commands; raises, or is False, if not.
-        goes_on: Whether a driver that the steps have started or let go on has written a batch in the end.
-        by_hand: Further ids that its acts bring about, and look at themselves.
+        over: Check after the page's own last commands; raises or returns False if it fails.
+        goes_on: True if a driver must have written a batch after the steps.
+        by_hand: Further ids that its acts cause and check themselves.
     """
 
     page: str
@@ -110,7 +110,7 @@ class Told:
             assert self.patient.run(step) == 0, f"{step}\n{tidemill.out}{tidemill.err}"
         elif isinstance(step, Refused):
             assert self.patient.run(step.command) in (1, 2), step
-            # Steps that were done before are told first.
+            # Steps that were done before are reported first.
             assert any(line.startswith(step.error) for line in tidemill.err.splitlines()), tidemill.err
         elif isinstance(step, Warned):
             assert self.patient.run(step.command) == 1, tidemill.err

@@ -18,7 +18,7 @@ TIMEOUT_SECONDS = 120.0
 
 
 class RunningStream:
-    """A pipeline that runs as a stream beside the test."""
+    """A pipeline that runs as a stream while the test runs."""
 
     def __init__(self, pipeline: LakePipeline) -> None:
         self._pipeline = pipeline

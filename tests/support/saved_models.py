@@ -1,4 +1,4 @@
-"""Small models, saved by MLflow as a data scientist saves them; run as a program, it saves LINE anew."""
+"""Small models, saved with MLflow as a data scientist would; as a program, this module saves LINE again."""
 
 from __future__ import annotations
 

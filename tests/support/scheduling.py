@@ -1,8 +1,11 @@
-"""Which process of `make test` runs which files: one starts no Spark while there is other work.
+"""Assignment of test files to the processes of `make test`.
 
-Each session, and each broker, costs half a minute of a core until it is warm, and more sessions than cores
-push each other out of the caches: for nine files of tests/spark two of them took 146 s (240 of processors),
-three 169 s (315), one after the other on one machine. The third process fills what two leave idle.
+One process starts Spark only when no other work is left.
+
+Each session and each broker costs half a minute of a core until it is warm, and more sessions than cores
+evict each other from the caches. For nine files of tests/spark, two processes took 146 s (240 s of CPU) and
+three took 169 s (315 s), one after the other on one machine. The third process uses the capacity that two
+leave idle.
 """
 
 from __future__ import annotations

@@ -28,9 +28,9 @@ class FakeRegistry:
     """Answers GET as a registry does; a test registers by calling `register`.
 
     Args:
-        authorization: The header that it asks for; None for nobody in particular.
-        answer: Status and body for every request in place of its own, such as a proxy's.
-        certificates: With which it speaks TLS.
+        authorization: The required header; None if none is required.
+        answer: Status and body for every request in place of the registry's answer, such as a proxy's.
+        certificates: Certificates for TLS.
     """
 
     authorization: str | None = None

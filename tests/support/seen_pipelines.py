@@ -42,15 +42,15 @@ def seen(
     receipt: Receipt | None = None,
     **declaration: Any,
 ) -> Seen:
-    """A pipeline as declared, whose driver runs unless it has said that it ended, or has said nothing.
+    """Return a declared pipeline; its driver runs unless its status says that it ended or is missing.
 
     Args:
         name: The pipeline.
-        said: Of its status; None if no driver ever said anything.
-        desired: What a person asked for.
+        said: Values of its status; None without a status.
+        desired: The requested state.
         behind: Records that waited after each of its newest batches.
-        receipt: Of its newest driver.
-        declaration: Keys of its file beside those of a pipeline from the topic `orders` to `bronze/orders`.
+        receipt: Receipt of its newest driver.
+        declaration: Further keys of its file, which reads the topic `orders` into `bronze/orders`.
     """
     from tidemill_airflow.plugin.overview import Seen
 

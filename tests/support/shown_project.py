@@ -44,7 +44,7 @@ def prepare(project: SmallProject) -> None:
     plane = project.plane()
     write_desired(plane.store, plane.layout, "down", Desired(state="stopped", by="tests", reason=HOSTILE))
     reconcile_streams(plane)
-    # Holds of streams keep the real driver from its start; nobody starts this one here.
+    # Holds of streams keep the real driver from its start, but this one is not started.
     project.declare("held")
     why = f"the till is being counted {HOSTILE}"
     hold = Hold(id="audit-1", by="alice", why=why, to_do="release hold audit-1")

@@ -1,4 +1,4 @@
-"""Documents of a slot's objects, as an API server tells of them at one moment, `NOW`."""
+"""Documents of a slot's objects, as an API server returns them at one moment, `NOW`."""
 
 from __future__ import annotations
 

@@ -57,7 +57,7 @@ class SmallProject:
 
     @property
     def variables(self) -> Mapping[str, str]:
-        """What a driver needs to find the fake driver."""
+        """Return the variables with which a driver finds the fake driver."""
         path = os.pathsep.join(str(ROOT / part) for part in ("", "spark_apps", "dags"))
         return {**os.environ, "PYTHONPATH": path}
 
@@ -76,7 +76,7 @@ class SmallProject:
         return name
 
     def behave(self, name: str, behaviour: str) -> None:
-        """What the next driver of a pipeline does; see the fake driver."""
+        """Set the behaviour of a pipeline's next driver; see the fake driver."""
         write_at_once(self.folder / "behaviour" / name, behaviour)
 
     def hold_back(self, name: str) -> None:
@@ -96,7 +96,7 @@ class SmallProject:
 
             def is_gone(running: Callable[[], StartedDriver | None] = running) -> bool:
                 driver = running()
-                # One that ends by itself meanwhile cannot be killed any more.
+                # A driver that ended by itself cannot be killed any more.
                 return driver is None or plane.runtime.kill(driver) or running() is None
 
             eventually(is_gone, "no driver runs")

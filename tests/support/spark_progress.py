@@ -25,7 +25,7 @@ PROGRESS: dict[str, Any] = {
 
 
 def report_of(pipeline: str, at: datetime, progress: dict[str, Any] | None = None) -> QueryReport:
-    """What the driver `r` says of its query after that batch, and one before."""
+    """Return the query report of the driver `r` after that batch and the one before it."""
     return QueryReport(
         pipeline=pipeline,
         run_id="r",

@@ -52,14 +52,14 @@ Victim = Literal["task", "machine", "worker"]
 
 @dataclass(frozen=True)
 class Moment:
-    """Where a task is to stand still.
+    """The moment at which a task is to stop.
 
     Args:
-        dag_id: Of the task.
+        dag_id: DAG of the task.
         task_id: The task.
         at: `module:name` of a function, as the caller finds it.
         when: Before or after the call.
-        calls_before: Calls that it does not stop at.
+        calls_before: Number of earlier calls without a stop.
     """
 
     dag_id: str
@@ -83,7 +83,7 @@ class StandingTask:
     go: Path
 
     def kill(self, victim: Victim) -> None:
-        """SIGKILL; the worker first, or it would tell Airflow of the task's end."""
+        """Send SIGKILL to the worker first, or it would report the task's end to Airflow."""
         if victim != "task":
             self.worker.signal(signal.SIGKILL)
         if victim != "worker":
@@ -96,7 +96,7 @@ class StandingTask:
 
 
 class StandingTasks:
-    """What a test asks of the tasks of one Airflow."""
+    """Requests of a test to the tasks of one Airflow."""
 
     def __init__(self, home: Path) -> None:
         self._folder = home / "standing"
@@ -168,7 +168,7 @@ def _found(place: str) -> tuple[Any, str]:
 
 def _stand(file: Path, run_id: str) -> None:
     try:
-        # Whoever has the file stands; of several tasks at once, one.
+        # The task that gets the file stops; of several concurrent tasks, only one gets it.
         taken = file.rename(file.with_suffix(".taken"))
     except FileNotFoundError:
         return

@@ -1,9 +1,9 @@
 """Fixtures of the stores; `tests/conftest.py` gives them to every tier.
 
-A test that asks for `store_root` (a path) or `store_place` runs on the local disk; in `tests/stores` and
-`tests/soak` on Azurite and an S3 server, too. With `--stores` those of other tiers run on the stores it
-names, and tests without a store do not run. The servers start with the first test that needs them, and a
-missing one is a failure, never a skip.
+A test that requests `store_root` (a path) or `store_place` runs on the local disk. In `tests/stores` and
+`tests/soak` it also runs on Azurite and an S3 server. With `--stores`, such tests of other tiers run on the
+stores that it names, and tests without a store do not run. The servers start with the first test that needs
+them, and a missing server is a failure, never a skip.
 """
 
 from __future__ import annotations

@@ -46,9 +46,9 @@ class StoreServer:
 
 @contextmanager
 def azurite(folder: Path, certificates: Certificates | None = None) -> Iterator[StoreServer]:
-    """Azurite's blob service, in memory: on disk it loses its last seconds when it is killed.
+    """Run Azurite's blob service in memory, because on disk it loses its last seconds when it is killed.
 
-    Without certificates it knows the account's key only; with them it takes tokens of Azure, too.
+    Without certificates it accepts only the account's key; with them it also accepts Azure tokens.
     """
     start = REPOSITORY / "tests" / "support" / "azurite" / "start.js"
     installed = INSTALLED / "azurite"

@@ -69,7 +69,7 @@ class StoredStream:
             (path.parent / f".{path.name}.crc").unlink(missing_ok=True)
 
     def write_table(self, last: int | None = None, restored_to: int | None = None, **other: Any) -> None:
-        """Make the table anew, with the batches up to `last` and `other` values in their entries."""
+        """Recreate the table with the batches up to `last` and with `other` values in their entries."""
         path = self.pipeline.layout.table(TABLE)
         shutil.rmtree(path, ignore_errors=True)
         app_id = transaction_id("orders", "g0001", TABLE)

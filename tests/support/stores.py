@@ -1,6 +1,7 @@
 """Storage roots on every kind of store, for tests that must hold on all of them.
 
-`store_root` is the root's path, reachable in this process; `store_place` opens it in others, too.
+`store_root` is the root's path, reachable in this process; `store_place` can also be opened in other
+processes.
 """
 
 from __future__ import annotations

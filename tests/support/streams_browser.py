@@ -25,7 +25,7 @@ CHROMIUM = "/usr/bin/chromium"
 # What the tests leave for people to look at.
 SCREENSHOTS = ROOT / ".cache/screenshots"
 
-# Where runbook pages are said to be; nobody follows the links.
+# Base address of the runbook pages; tests do not follow the links.
 RUNBOOKS = "https://pages.example.com/runbooks"
 
 Theme = Literal["light", "dark"]
@@ -33,7 +33,7 @@ Theme = Literal["light", "dark"]
 
 @dataclass(frozen=True)
 class Person:
-    """Somebody who has logged in to Airflow, with a window of a browser."""
+    """A user who is logged in to Airflow, with a browser window."""
 
     page: Page
     url: str
@@ -64,7 +64,7 @@ class Person:
 
 @dataclass(frozen=True)
 class Visitors:
-    """Who visits the page, and the Airflow that shows it."""
+    """Users who visit the page, and the Airflow that shows it."""
 
     browser: Browser
     server: AirflowServer
@@ -72,7 +72,7 @@ class Visitors:
 
     @contextmanager
     def visit(self, user: str, theme: Theme = "light", width: int = 1360) -> Iterator[Person]:
-        """A window of somebody; in the end, nothing may have gone wrong in the page itself."""
+        """Open a window as a user; at the end, check that no error occurred in the page itself."""
         passwords = json.loads(
             (self.server.home / "simple_auth_manager_passwords.json.generated").read_text()
         )
@@ -80,7 +80,7 @@ class Visitors:
         window = self.browser.new_context(color_scheme=theme, viewport={"width": width, "height": 860})
         window.add_cookies([{"name": "_token", "value": token, "url": self.server.url}])
         page = window.new_page()
-        # For what is clicked on to be there: 30 s were too few once, beside a `helm install`.
+        # Time for an element to appear: 30 s were not enough once, next to a `helm install`.
         page.set_default_timeout(90_000)
         troubles: list[str] = []
         page.on("pageerror", lambda error: troubles.append(str(error)))

@@ -40,7 +40,7 @@ class StreamsPage:
         self._manager.init()
 
     def get(self, path: str, role: str | None = "ADMIN") -> Any:
-        """An answer to somebody with one of Airflow's roles, or to nobody."""
+        """Return the answer to a user with one of Airflow's roles, or without a login."""
         return self._client.get(path, headers={} if role is None else self.login(role))
 
     def look(self) -> None:
@@ -48,7 +48,7 @@ class StreamsPage:
         assert self.snapshot.refresh().problem == ""
 
     def login(self, role: str) -> dict[str, str]:
-        """Headers of somebody with one of Airflow's roles."""
+        """Return the headers of a user with one of Airflow's roles."""
         from airflow.api_fastapi.auth.managers.simple.user import SimpleAuthManagerUser
 
         token = self._manager.generate_jwt(SimpleAuthManagerUser(username=role.lower(), role=role))

@@ -38,7 +38,7 @@ _SECURITY = "org.apache.kafka.common.security.oauthbearer"
 
 
 class SigningKey:
-    """What tokens are signed with; a broker checks them by `jwks`."""
+    """Key that signs tokens; a broker checks them by `jwks`."""
 
     def __init__(self) -> None:
         self._key = rsa.generate_private_key(public_exponent=65537, key_size=2048)
@@ -66,7 +66,7 @@ class SigningKey:
             "iat": now,
             "nbf": now + int(begins_in_seconds),
             "exp": now + int(lifetime_seconds),
-            # Of two tokens of one second, too, no part is the same.
+            # Makes every part of two tokens from the same second different.
             "jti": secrets.token_hex(8),
         }
         return jwt.encode(claims, self._key, algorithm="RS256", headers={"kid": _KEY_ID})
@@ -74,15 +74,15 @@ class SigningKey:
 
 @dataclass
 class TokenEndpoint:
-    """Who gives tokens to one application by its secret, and to another by what Kubernetes signed.
+    """Token endpoint for two applications: one has a secret, the other a proof that Kubernetes signed.
 
     Args:
         key: Signs the tokens.
-        lifetime_seconds: How long they hold.
-        begins_in_seconds: When they begin to.
-        broken: What it answers instead, as a status; 0 while it works.
-        busy: How often it still answers that it is.
-        issued: Tokens that were given, by application.
+        lifetime_seconds: Lifetime of the tokens.
+        begins_in_seconds: Delay until they are valid.
+        broken: Status of every answer; 0 while the endpoint works.
+        busy: Number of further answers that say it is busy.
+        issued: Issued tokens, by application.
     """
 
     key: SigningKey

@@ -61,7 +61,7 @@ class Webhook:
 
     @property
     def texts(self) -> list[str]:
-        """What people read, in order."""
+        """Return the texts of the notifications, in order."""
         return [notice["text"] for notice in self.notices]
 
     def stop(self) -> None:

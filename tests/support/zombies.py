@@ -63,13 +63,13 @@ _CONTEXT = multiprocessing.get_context("spawn")
 
 @dataclass(frozen=True)
 class ZombieOrder:
-    """What one driver does.
+    """Task of one driver.
 
     Args:
         place: Storage root.
-        number: Of the driver; its run id, and the seed of the lengths of the batches that it plans.
-        stop_at: Step of its third batch after which it stops; None for one that reads the input to its end.
-        records: How many records the input has.
+        number: Number of the driver; its run id, and the seed of the lengths of the batches that it plans.
+        stop_at: Step of its third batch after which it stops; None to read the input to its end.
+        records: Number of records in the input.
     """
 
     place: StorePlace
@@ -168,7 +168,7 @@ def input_ids(steps: Sequence[str]) -> list[int]:
 
 
 def id_at(offset: int) -> int:
-    """Id of the record at an offset: not the offset, so that a row tells which record it came from."""
+    """Return the id of the record at an offset. Id and offset differ, so a row identifies its record."""
     return 7 * offset + 1000
 
 
@@ -231,7 +231,7 @@ class _Driver:
             os.kill(os.getpid(), signal.SIGSTOP)
 
     def has_read_all(self) -> bool:
-        """Whether the batch before the next one ends with the input."""
+        """Return True if the batch before the next one ends with the input."""
         before = self.batches.planned(self.next_batch - 1)
         return before is not None and before.ends["0"]["orders"]["0"] == self.records
 
@@ -264,7 +264,7 @@ class _Driver:
         self.create(f"offsets/{batch_id}", checkpoint_files.planned({"orders": {"0": end}}))
 
     def create(self, name: str, content: bytes) -> None:
-        """A file of the checkpoint, unless somebody else was first."""
+        """Create a file of the checkpoint, unless another driver was first."""
         self.run.store.create(f"{self.run.checkpoint}/{name}", content)
 
     def write_rows(self, batch_id: int, start: int, end: int) -> PartFile:
