@@ -1,4 +1,4 @@
-"""`.ci/run`, the real script, with programs that only tell what they were asked to do."""
+"""The real script `.ci/run`, with fake programs that only record their arguments."""
 
 from __future__ import annotations
 
@@ -12,7 +12,7 @@ import pytest
 
 SCRIPT = Path(__file__).resolve().parents[2] / ".ci" / "run"
 
-# Notes its arguments, prints what pytest would, and fails where it is told to.
+# Records its arguments, prints pytest's output, and fails if it is asked to.
 PROGRAM = """#!/bin/bash
 echo "$(basename "$0") $*" >> "$CALLS"
 [ "$*" = env ] && exec echo "export PATH='$PATH' STORAGE_DRIVER=overlay"

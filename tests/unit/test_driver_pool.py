@@ -1,4 +1,4 @@
-"""Which pool bounds the drivers of Airflow's tasks."""
+"""The Airflow pool that limits the drivers of tasks."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""The entry points of the images, run by the real shell; the programs they end in tell their arguments."""
+"""Entry points of the images, run by the real shell; the programs that they exec print their arguments."""
 
 from __future__ import annotations
 
@@ -12,7 +12,7 @@ ROOT = Path(__file__).resolve().parents[2]
 SPARK = ROOT / "docker" / "spark" / "entrypoint"
 POSTGRES = ROOT / "docker" / "evaluation" / "postgres" / "entrypoint"
 
-# Tells its arguments, one a line.
+# Prints its arguments, one per line.
 TELLER = '#!/bin/sh\nprintf "%s\\n" "$@"\n'
 
 # What Spark 4.2 sets in the pod of an executor (BasicExecutorFeatureStep).
@@ -30,7 +30,7 @@ EXECUTOR = {
 
 @pytest.fixture
 def image(tmp_path: Path) -> dict[str, str]:
-    """The variables of an image whose java and python tell what they were called with."""
+    """Return the variables of an image whose java and python print their arguments."""
     for name in ("java", "python"):
         program = tmp_path / "bin" / name
         program.parent.mkdir(exist_ok=True)

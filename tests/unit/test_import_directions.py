@@ -1,6 +1,6 @@
-"""What Airflow and the command line load must load where Spark is not installed.
+"""Modules that Airflow and the command line load must load without Spark.
 
-import-linter reads the import statements (`make check`); here the modules are really loaded.
+import-linter reads the import statements (`make check`); these tests really load the modules.
 """
 
 from __future__ import annotations

@@ -14,7 +14,7 @@ import pytest
 from tidemill_airflow import metadata_database
 
 PROGRAM = [sys.executable, "-m", "tidemill_airflow.metadata_database"]
-# Nobody listens at this port: it is reserved for TCP's own multiplexer.
+# No process listens on this port, which is reserved for TCP's own multiplexer.
 NO_DATABASE = "postgresql+psycopg2://airflow:secret-word@127.0.0.1:1/airflow"
 
 

@@ -60,7 +60,7 @@ STORIES: list[Story] = [
 ]
 ROOT = Path(__file__).parents[2]
 
-# Programs beside `tidemill` that a page may run, and why no test does.
+# Programs other than `tidemill` that a page may run, and why no test does.
 OTHER_PROGRAMS = {
     "df": "the disks of this machine",
     "dmesg": "the kernel's log of this machine",

@@ -12,7 +12,7 @@ import pytest
 
 ROOT = Path(__file__).resolve().parents[2]
 
-# What set-up looks for, as programs that do nothing; a fake Java tells a version as the real one does.
+# Programs that set-up looks for, as stubs that do nothing; the fake Java prints a version like the real one.
 TOOLS = ("make", "git", "mvn", "javac", "cc")
 JAVA = """#!/bin/sh
 echo 'openjdk version "{version}" 2025-04-15' >&2

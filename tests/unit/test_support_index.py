@@ -1,4 +1,4 @@
-"""The index of tests/support names what is there, so that nobody builds it twice."""
+"""The index of tests/support lists every module, so that none is written twice."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""How a range is cut into chunks: nothing is left out, nothing is in two of them."""
+"""Splitting a range into chunks: no record is left out, and none is in two chunks."""
 
 from __future__ import annotations
 

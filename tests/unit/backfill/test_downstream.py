@@ -1,4 +1,4 @@
-"""What is stale behind a backfill: which tables, of which time, in which order, and what makes them right."""
+"""Stale tables after a backfill: their time ranges, their order, and the fix for each."""
 
 from __future__ import annotations
 
@@ -72,7 +72,7 @@ def test_a_stream_says_what_it_makes_of_replaced_rows(source: dict[str, Any], se
         {"events": EVENTS, "next": reader(source, "silver/n", RowOrigin())}, "events", TIMES
     )
     assert part.sees == sees
-    # Only whole windows are replaced by time beside a stream.
+    # While a stream runs, only whole windows are replaced by time.
     assert part.way == ("nothing" if sees == "follows" else "reset")
 
 

@@ -1,4 +1,4 @@
-"""Where the live stream stands: by its checkpoint and all tables, not by what a ledger happens to say."""
+"""Position of the live stream: from its checkpoint and all tables, not from one ledger."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Who else writes a table: by declaration, and by what its ledger knows."""
+"""Other writers of a table: from declarations, and from its ledger."""
 
 from __future__ import annotations
 

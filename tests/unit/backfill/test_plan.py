@@ -1,4 +1,4 @@
-"""What a plan says, how it is kept under its digest, and when it is void."""
+"""Tests of plans: their contents, their storage under a digest, and their expiry."""
 
 from __future__ import annotations
 
@@ -325,7 +325,7 @@ def test_a_plan_is_void_without_its_records(
 def test_of_a_range_of_time_older_records_may_go_meanwhile(
     store: Store, live: PaperBatches, broker: PaperBroker
 ) -> None:
-    """What is left decides, as it would in a new plan; a range of offsets is all or nothing."""
+    """The remaining records decide, as in a new plan. For a range of offsets, all records must remain."""
     by_time, by_offsets = planned(store, live.pipeline, *DAY), planned(store, live.pipeline, *OFFSETS)
     broker.topics = {"orders": {0: (7, 100)}}
     assert records_there(live.pipeline, by_time) == {"orders": {"0": 7}}

@@ -1,4 +1,4 @@
-"""Which offsets a backfill reads, decided from what the broker and the ledger say."""
+"""Offsets that a backfill reads, decided from the broker's and the ledger's facts."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Where windows start and end, what is kept of an analysis, and what a declaration must not contradict."""
+"""Tests of row origins: bounds of windows, stored analyses, and contradictions with a declaration."""
 
 from __future__ import annotations
 
@@ -94,7 +94,7 @@ def test_what_was_found_is_kept_for_the_code_it_was_found_in(tmp_path: Path) -> 
 
 
 def with_transform(folder: Path, body: str, **keys: Any) -> Pipeline:
-    """A pipeline below the folder, whose state is there, too."""
+    """Declare a pipeline with a transform in the folder, which also has its state."""
     transforms = folder / "spark_apps/transforms"
     transforms.mkdir(parents=True, exist_ok=True)
     (transforms / "orders.py").write_text(f"def transform(orders):\n    {body}\n")

@@ -165,7 +165,7 @@ def test_rows_without_proof_are_refused_otherwise(
 
 
 def test_records_of_a_table_do_not_count_as_a_brokers(tmp_path: Path) -> None:
-    """Its rows may name a record, too, but not one that this pipeline has read."""
+    """Rows of the table may also name a record, but not one that this pipeline has read."""
     error = refusal_of(asked(tmp_path, RECORDS, source={"delta": {"table": "silver/orders"}}))
     assert error.error_id == "TIDE-BACK-007"
 

@@ -1,4 +1,4 @@
-"""What is published: once, of the attempt that a person has looked at, with all that its chunks say."""
+"""Publishing: one commit publishes the attempt that the user has reviewed, with the facts of all chunks."""
 
 from __future__ import annotations
 

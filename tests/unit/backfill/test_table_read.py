@@ -1,4 +1,4 @@
-"""Which version of its source table a backfill beside a stream reads."""
+"""The source table's version that a backfill reads while a stream runs."""
 
 from __future__ import annotations
 

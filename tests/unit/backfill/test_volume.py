@@ -1,4 +1,4 @@
-"""Bytes of a plan: exact where files tell, called estimated where not, unknown where nobody tells."""
+"""Bytes of a plan: exact if files have them, otherwise estimated or unknown."""
 
 from __future__ import annotations
 

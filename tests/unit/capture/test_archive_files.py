@@ -1,4 +1,4 @@
-"""What the files of an archive hold, whatever became of them."""
+"""Contents of archive files, including damaged ones."""
 
 from __future__ import annotations
 
@@ -115,7 +115,7 @@ def test_a_file_cut_off_or_damaged_anywhere_is_refused_or_lacks_whole_events(tmp
 
 
 def held(captured: CaptureFolder, content: bytes) -> int | str:
-    """How many events a file with this content holds, or how it is refused."""
+    """Return the number of events in a file with this content, or the id of the error."""
     captured.write(0, at(0)).write_bytes(content)
     try:
         ((file,),) = index(captured).values()

@@ -1,4 +1,4 @@
-"""What the paths of a hub's archive say."""
+"""Paths of a hub's archive."""
 
 from __future__ import annotations
 

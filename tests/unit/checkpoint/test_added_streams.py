@@ -24,7 +24,7 @@ TOPIC = {"kafka": {"topic": "payments", "starting_offsets": "latest"}}
 
 
 def adding(folder: Path, source: dict[str, Any]) -> Pipeline:
-    """The stream `orders`, and `added` beside it."""
+    """Declare a pipeline with the stream `orders` and the added stream `added`."""
     sources = {"orders": {"kafka": {"topic": "orders"}}, "added": source}
     document = {"sources": sources, "source": None, "transform": "orders:transform"}
     (folder / "spark_apps/transforms").mkdir(parents=True)

@@ -1,4 +1,4 @@
-"""Advice from measured values: each rule speaks where it should, and is silent just beside it."""
+"""Advice from measured values: each rule fires at its threshold, and not just below it."""
 
 from __future__ import annotations
 

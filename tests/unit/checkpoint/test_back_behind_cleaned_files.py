@@ -32,7 +32,7 @@ DAYS_AGO = 5 * 86_400
 
 @pytest.fixture
 def orders(tmp_path: Path) -> LandedFiles:
-    """Six files, a batch each, of which four are archived; and one that nobody has read."""
+    """Return six files with a batch each, four of them archived, and one unread file."""
     orders = LandedFiles.on(local_place(tmp_path))
     then = time.time() - DAYS_AGO
     for number in range(BATCHES):

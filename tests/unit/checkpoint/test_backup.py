@@ -116,7 +116,7 @@ def test_a_backup_of_a_stream_that_goes_on_is_whole(tmp_path: Path, seed: int) -
     assert {f"offsets/{taken.batch_id}", f"commits/{taken.batch_id}", "metadata"} <= set(taken.files)
     assert copy_problems(store, folder, taken.batch_id, taken.files) == []
     for partition in range(2):
-        # What Spark reads to load the state, told without the code under test.
+        # Files that Spark reads to load the state, computed without the code under test.
         snapshot = state_version // SNAPSHOT_EVERY * SNAPSHOT_EVERY
         whole = {f"state/0/{partition}/{snapshot}.snapshot"} if snapshot else set()
         changes = {f"state/0/{partition}/{v}.delta" for v in range(snapshot + 1, state_version + 1)}

@@ -134,7 +134,7 @@ def test_a_torn_query_id_is_refused_by_name(batches: CheckpointBatches, folder: 
 
 @pytest.mark.parametrize("content", [b"", b"\0", b"\0v1", b"\0v1\n{"])
 def test_a_torn_start_is_an_unknown_start(batches: CheckpointBatches, folder: Path, content: bytes) -> None:
-    """It is only told in the ledger; Spark itself reads it at the first batch and refuses it then."""
+    """The start is only reported in the ledger. Spark reads it at the first batch and refuses it then."""
     write_checkpoint(folder, planned=[0], committed=[])
     (folder / "sources/0/0").write_bytes(content)
     assert batches.initial_offset() is None

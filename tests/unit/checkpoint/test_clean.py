@@ -37,7 +37,7 @@ def archiving(store_place: StorePlace) -> LandedFiles:
 
 
 def three_read(orders: LandedFiles) -> LandedFiles:
-    """Three files in two batches, and one that nobody has read."""
+    """Return three files that were read in two batches; another one is unread."""
     orders.land(*NAMES)
     orders.read("a.json")
     orders.read("day=1/b.json", "day=1/c.json")
@@ -45,7 +45,7 @@ def three_read(orders: LandedFiles) -> LandedFiles:
 
 
 def gone(orders: LandedFiles) -> list[str]:
-    """Where the files that went are, or are known to have been."""
+    """Return the files that were archived, or are known to be deleted."""
     if orders.after == "archive":
         return orders.files("archived/landing/orders")
     return sorted(deleted_sizes(orders.store, orders.resolved.layout, "orders", "source"))

@@ -1,4 +1,4 @@
-"""Which files that were read may go: each rule alone, and together."""
+"""Read files that may be cleaned: each rule alone, and all together."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Which generation is live: one winner, and a history."""
+"""The live generation: one winner, and a history."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""What control files tell the doctor: unfinished requests, holds, and how the last driver ended."""
+"""The doctor's findings from control files: unfinished requests, holds, and the end of the last driver."""
 
 from __future__ import annotations
 

@@ -56,7 +56,7 @@ def make_fork(orders: PipelineOnDisk, batch_id: int | None = None, kill_at: str 
 
 
 def copied(fork: Pipeline, column: str) -> list[Any]:
-    """What the log of the fork's table says of its files."""
+    """Return one column of the add actions in the log of the fork's table."""
     path = fork.layout.table(COPY)
     table = DeltaTable(path, storage_options=access_to(path).delta_options())
     found: list[Any] = table.get_add_actions().column(column).to_pylist()

@@ -182,7 +182,7 @@ def test_a_first_start_would_append_what_a_backfill_has_written() -> None:
     assert (begun.error_id, "checkpoint reset" in begun.fix) == ("TIDE-CKPT-009", True)
     # A reset has said where to begin.
     check(replace(facts, base=Base(generation="g0000", tables=dict.fromkeys(TABLES))))
-    # Once it has run live, batches tell where it stands.
+    # Once it has run live, its batches define its position.
     check(facts_of(0, 0, 0))
 
 

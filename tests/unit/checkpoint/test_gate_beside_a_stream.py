@@ -1,4 +1,4 @@
-"""The gate asked beside a stream that commits faster than anybody can look: it never contradicts itself."""
+"""The gate next to a stream that commits faster than it can be read: it never contradicts itself."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""A changed declaration, changed code and another cluster are told before rows of two kinds are mixed."""
+"""Changed declarations, code and clusters are reported before different rows get mixed."""
 
 from __future__ import annotations
 

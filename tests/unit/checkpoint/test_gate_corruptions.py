@@ -99,7 +99,7 @@ def taken_back_by_hand(stored: StoredStream) -> None:
 
 
 def without_state_of_its_own(stored: StoredStream) -> None:
-    """The same with a table that agrees in everything: only the state that was left behind tells."""
+    """Roll back checkpoint and table together, so that only the leftover state shows the damage."""
     without_last_batches(stored)
     stored.write_table(last=1003)
 
@@ -114,7 +114,7 @@ def wrong_twin(stored: StoredStream) -> None:
 
 
 def overwritten(stored: StoredStream) -> None:
-    """A driver that was fenced off plans the batch anew, with other bounds, after it was written."""
+    """Rewrite the plan of a written batch with other bounds, as a fenced-off driver would."""
     path = stored.checkpoint / f"offsets/{LAST}"
     *head, last = path.read_text().split("\n")
     ends = json.loads(last)

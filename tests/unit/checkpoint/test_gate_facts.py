@@ -172,7 +172,7 @@ def test_a_base_that_was_restored_away_is_refused(pipeline: Pipeline, store: Sto
 def test_a_table_that_is_restored_beyond_the_base_is_the_parents_again(
     pipeline: Pipeline, store: Store
 ) -> None:
-    """Somebody takes the rewind's own RESTORE back: rows of the parent stand that the new one will write."""
+    """A user undoes the rewind's own RESTORE, so the parent has rows that the new generation will write."""
     rewound(pipeline, store)
     DeltaTable(pipeline.layout.table(TABLE)).restore(4)
     error = refusal_of(gather_facts(store, pipeline, "g0002"))

@@ -16,7 +16,7 @@ from tidemill.ledger.code import code_of
 from tidemill.ledger.shape import shape_of
 from tidemill.storage.store import Store
 
-# Seeds, by tier. Of fewer the files are written and read, too; a table costs some milliseconds to open.
+# Seeds by tier. A smaller set also writes and reads files, because opening a table takes milliseconds.
 HISTORIES = [range(1_000), pytest.param(range(1_000, 10_000), marks=pytest.mark.soak)]
 HISTORIES_IN_FILES = [range(30), pytest.param(range(30, 150), marks=pytest.mark.soak)]
 

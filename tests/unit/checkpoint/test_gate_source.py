@@ -81,7 +81,7 @@ def test_a_topic_made_again_with_more_records_is_refused_by_its_id() -> None:
     [({"orders": "a"}, {"orders": "a"}), ({}, {"orders": "a"}), ({"orders": "a"}, {}), ({"gone": "a"}, {})],
 )
 def test_ids_that_are_equal_or_unknown_are_no_reason(known: dict[str, str], now: dict[str, str]) -> None:
-    """Entries of older drivers have none, and not every broker tells."""
+    """Entries of older drivers have no ids, and not every broker reports them."""
     facts = facts_of(7, 7, tables={TABLES[0]: table_of(7, topic_ids=known)})
     check(asked(facts, 0, 500, **now))
 

@@ -135,7 +135,7 @@ def test_a_files_source_has_read_the_files_of_the_copied_batches_only(
 
 
 def spark_expects(last: int) -> set[str]:
-    """What Spark reads by default: the newest compact entry, each tenth, and the single ones after it."""
+    """Return the files that Spark reads: the newest compact entry (every tenth) and the single ones after."""
     compact = max((n for n in range(last + 1) if (n + 1) % 10 == 0), default=-1)
     singles = {f"sources/0/{n}" for n in range(compact + 1, last + 1)}
     return singles | ({f"sources/0/{compact}.compact"} if compact >= 0 else set())

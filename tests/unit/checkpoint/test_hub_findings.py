@@ -1,4 +1,4 @@
-"""What a hub says of itself, against what is declared and what was read."""
+"""Findings from a hub's facts, compared with the declaration and the read position."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""What the next start learns of the last driver."""
+"""The end of the last driver, as the next start sees it."""
 
 from __future__ import annotations
 

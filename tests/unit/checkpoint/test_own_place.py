@@ -1,4 +1,4 @@
-"""What is deleted in a copy's place is the copy's: no link leads there, and none leads away."""
+"""Deletions in a copy's place affect only the copy: no link leads into it or out of it."""
 
 from __future__ import annotations
 

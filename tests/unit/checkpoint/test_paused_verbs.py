@@ -1,4 +1,4 @@
-"""A verb that stood still while somebody else finished or gave it up: on waking it spoils nothing."""
+"""A paused verb that another process finished or cancelled does no damage when it continues."""
 
 from __future__ import annotations
 

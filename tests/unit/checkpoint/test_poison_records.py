@@ -50,7 +50,7 @@ def folder(tmp_path: Path) -> str:
 def test_a_record_is_kept_once_and_counts_for_its_topic_only(store: Store, folder: str) -> None:
     assert add_poison_record(store, folder, record(7, "LDtQT/eGRd+S8A")) is True
     assert add_poison_record(store, folder, record(7, "LDtQT/eGRd+S8A")) is False
-    # The same offset of a topic that was made anew.
+    # The same offset of a recreated topic.
     assert add_poison_record(store, folder, record(7, "/DtQT_eGRd-S8A")) is True
 
     def known(topic_ids: dict[str, str], generation: str = "g0001") -> list[str]:
@@ -65,7 +65,7 @@ def test_without_ids_of_topics_a_record_counts_for_its_checkpoint_only(store: St
     add_poison_record(store, folder, record(7))
     assert len(poison_records(store, folder, "g0001", {})) == 1
     assert poison_records(store, folder, "g0002", {}) == []
-    # The broker tells one by now.
+    # The broker now reports an id.
     assert len(poison_records(store, folder, "g0001", {"orders": "LDtQT/eGRd+S8A"})) == 1
     assert poison_records(store, folder, "g0002", {"orders": "LDtQT/eGRd+S8A"}) == []
 

@@ -1,4 +1,4 @@
-"""Procedures: killed at any step and repeated, they come to the same end; meanwhile nothing starts."""
+"""Procedures reach the same end after a kill at any step and a repeat; nothing starts in between."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""What verbs, backups and the gate assert of a table is proven by its log; typed as one types it."""
+"""Claims of verbs, backups and the gate about a table are proven by its log, on the real command line."""
 
 from __future__ import annotations
 
@@ -32,7 +32,7 @@ def rewind(patient: Patient, batch_id: int, pipeline: str = "orders") -> int:
 
 
 def is_refused(patient: Patient, error_id: str) -> bool:
-    # What was copied before may be told first.
+    # Files that were copied before may be reported first.
     return f"\n{error_id}  " in f"\n{patient.tidemill.err}"
 
 

@@ -1,4 +1,4 @@
-"""Prune: what nobody needs goes to the trash; the live generation, its parent and backups' own never do."""
+"""Prune moves unneeded files to the trash, but never the live generation, its parent or backups."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Where the measured values come from: the driver's report and the checkpoint's offsets."""
+"""Sources of the measured values: the driver's report and the checkpoint's offsets."""
 
 from __future__ import annotations
 
@@ -47,7 +47,7 @@ def test_the_doctor_advises_by_what_the_driver_has_reported(clinic: Clinic) -> N
     finding = clinic.finding(LATE)
     assert (finding.severity, finding.runbook, finding.facts["times"]) == ("warning", "tuning", 3.0)
     assert clinic.examine().is_healthy
-    # The declaration follows the advice; nobody needs to wait for other values.
+    # After the declaration follows the advice, the finding disappears without new measurements.
     clinic.declare(more="run: {trigger: 45 seconds}\n")
     assert LATE not in clinic.ids()
 

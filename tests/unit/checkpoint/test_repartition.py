@@ -1,4 +1,4 @@
-"""When state may be repartitioned, and that the old generation survives what Spark does."""
+"""Conditions for repartitioning state, and the old generation's survival of Spark's rewrite."""
 
 from __future__ import annotations
 

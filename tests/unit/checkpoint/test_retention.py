@@ -1,4 +1,4 @@
-"""How many batches stay rewindable, and what is said where the wish is too far."""
+"""The number of rewindable batches, and the finding if more are requested."""
 
 from __future__ import annotations
 

@@ -40,7 +40,7 @@ def orders(store_place: StorePlace) -> PipelineOnDisk:
 
 
 def a_broker(oldest: int) -> AskBroker:
-    """Who still has the records from there on."""
+    """Return a broker query whose oldest record has this offset."""
 
     def ask(facts: CheckpointFacts, _: Pipeline) -> tuple[CheckpointFacts, str]:
         topics = TopicFacts({"orders": {"0": oldest}}, {"orders": {"0": 1000}})

@@ -1,4 +1,4 @@
-"""Which batches a shadow makes again: the newest ones that nobody else's commit lies between."""
+"""Batches that a shadow recomputes: the newest ones without other writers' commits in between."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""What sources keep below `sources/`, and what their offset documents say."""
+"""Files of sources below `sources/`, and their offset documents."""
 
 from __future__ import annotations
 

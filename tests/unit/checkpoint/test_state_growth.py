@@ -1,4 +1,4 @@
-"""State that only grows is told from what its snapshots hold."""
+"""State that only grows is found from the sizes in its snapshots."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""What a new version's findings come to, and the comparison where Spark's plans are not needed."""
+"""The verdict from a new version's findings, and the comparison that needs no Spark plan."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""What is stale behind a backfill, on the command line: in order, once, and not before it is over."""
+"""Stale tables after a backfill on the command line: in order, once, and only after the backfill."""
 
 from __future__ import annotations
 

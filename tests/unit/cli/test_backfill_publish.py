@@ -97,7 +97,7 @@ def test_rows_are_published_once_all_are_staged_and_somebody_asks_for_that_attem
     assert [(entry.verb, entry.why) for entry in read_audit(plane.store, plane.layout, NAME)] == [
         ("backfill publish", "verified")
     ]
-    # What is computed anew is another attempt, which nobody has looked at.
+    # A recomputed result is a new attempt that was not reviewed.
     progress.begin_anew()
     assert not is_asked_for(plane.store, plane.layout, plan, progress.now)
 

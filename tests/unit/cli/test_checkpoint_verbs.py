@@ -228,7 +228,7 @@ def test_a_plan_prints_the_command_that_carries_it_out(
 
 
 def next_words(tidemill: CommandLine) -> list[str]:
-    """What stands after the last `Next`, without the program."""
+    """Return the words after the last `Next`, without the program."""
     return shlex.split(tidemill.out.rpartition("Next")[2].partition(": ")[2])[1:]
 
 
@@ -322,7 +322,7 @@ def test_a_verb_that_changes_the_checkpoint_waits_until_the_driver_is_stopped(
     assert tidemill(*verb) == 1
     assert tidemill.err.startswith("TIDE-CKPT-035")
     assert running.live == "g0001"
-    # A backup and a prune run beside it.
+    # Backup and prune work while the driver runs.
     assert tidemill("checkpoint", "backup", "orders", "--apply") == 0, tidemill.err
     assert tidemill("checkpoint", "prune", "orders", "--apply") == 0, tidemill.err
     assert tidemill("stop", "orders") == 0

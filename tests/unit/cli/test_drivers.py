@@ -470,7 +470,7 @@ def test_backfills_are_listed_with_what_is_done_and_left(
         (plans[0]["digest"], "stopped", None),
         (plans[1]["digest"], "finished", None),
     ]
-    # By what was read in a second, the search for the offsets included; of files nobody tells.
+    # The estimate uses the read rate including the search for offsets. Files have no estimate.
     plan = load_plan(plane.store, plane.layout, "readings", plans[0]["digest"])
     assert estimate(plane, plan) is None
     found = Found(start={}, end={}, seconds=20)
@@ -478,7 +478,7 @@ def test_backfills_are_listed_with_what_is_done_and_left(
     positions = {"start_offsets": {"t": {"0": 0}}, "end_offsets": {"t": {"0": 100}}}
     asked = plan.model_copy(update={**positions, "parts": ()})
     assert estimate(plane, asked) == timedelta(seconds=20)
-    # A damaged file hides no other one, and is begun anew.
+    # A damaged file hides no other plan and is recreated.
     Path(plane.layout.backfill_progress("readings", plans[1]["digest"])).write_text("{")
     assert [each["state"] for each in tidemill.json("backfill", "status", "--all")] == ["stopped", "planned"]
     assert tidemill("backfill", "status", "reading") == 2

@@ -1,4 +1,4 @@
-"""`tidemill explain` tells in sentences what the files, the driver and the measured values say."""
+"""`tidemill explain` writes sentences from the files, the driver's status and the measured values."""
 
 from __future__ import annotations
 

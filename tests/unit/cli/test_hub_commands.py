@@ -1,4 +1,4 @@
-"""What the command line shows of an event hub, asked over AMQP on this machine."""
+"""Commands about an event hub, which is queried over AMQP on this machine."""
 
 from __future__ import annotations
 

@@ -88,7 +88,7 @@ def test_what_is_sent_afterwards_is_what_the_driver_sent(
 def test_lost_events_are_shown_and_sent_from_a_moment_on(
     tidemill: CommandLine, batches: PaperBatches, service: LineageService
 ) -> None:
-    # Nothing was told of any of it: an old driver, a killed one, and one that is at work.
+    # None of these runs sent an event: an old driver, a killed one, and one that is running.
     batches.run("old")
     middle = datetime.now(UTC)
     # A batch of before the moment, that the log of Delta dates to the millisecond.
@@ -160,5 +160,5 @@ def test_a_moment_and_a_service_are_needed(tidemill: CommandLine, project: ConfP
     assert "TIDE-LINE-004" in tidemill.err
     assert tidemill("lineage", "show", "orders", "--since", "yesterday") == 2
     assert "TIDE-LINE-003" in tidemill.err
-    # Showing needs no service, and a pipeline that never ran has nothing to tell.
+    # `show` needs no service, and a pipeline that never ran has no events.
     assert tidemill.json("lineage", "show", "orders", *LONG_AGO) == []

@@ -1,4 +1,4 @@
-"""What `validate` and `plan` tell of the payloads' schemas, without Spark."""
+"""Payload schemas in the output of `validate` and `plan`, without Spark."""
 
 from __future__ import annotations
 

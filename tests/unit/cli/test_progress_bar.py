@@ -1,4 +1,4 @@
-"""How far long work has come: a bar for a terminal, a few lines for a pipe, and nothing beside JSON."""
+"""Progress of long work: a bar in a terminal, a few lines in a pipe, and nothing with JSON."""
 
 from __future__ import annotations
 
@@ -50,7 +50,7 @@ def screen_of(monkeypatch: pytest.MonkeyPatch, *, is_terminal: bool) -> StringIO
 
 
 def last_bar(terminal: StringIO) -> str:
-    """What a person sees in the end: each bar is drawn over the one before."""
+    """Return the visible bar, which is the last one; each bar overwrites the one before."""
     return terminal.getvalue().rpartition("\x1b[2K")[2].splitlines()[0]
 
 
@@ -176,7 +176,7 @@ def test_each_copy_has_a_bar_of_its_own(
     empty(terminal)
     assert tidemill("checkpoint", "restore", "orders", backup, "--apply", "--reason", "x") == 0, tidemill.err
     assert f" {files} of {files} files" in last_bar(terminal)
-    # The steps are told as before.
+    # Steps are reported as before.
     assert "write checkpoint: done\n" in tidemill.err
     project.write("conf/pipelines/shadow.yaml", WITHOUT_PAYLOAD.replace("bronze/orders", "bronze/shadow"))
     empty(terminal)

@@ -70,7 +70,7 @@ def test_a_table_has_its_name_in_the_catalog_too(tidemill: CommandLine, tables: 
         SELECT q.reason, c.name, 'lake.silver.customers' AS said
         FROM lake.quarantine.orders q CROSS JOIN silver.customers c WHERE c.customer = 'a'
     """
-    # Of a catalog that nobody declared there are no tables.
+    # An undeclared catalog has no tables.
     assert tidemill("query", sql) == 1
     assert "TIDE-QUERY-003" in tidemill.err
     tables.write("conf/environments/local.yaml", f"{ENVIRONMENT}catalog: lake\n")

@@ -106,7 +106,7 @@ def test_the_daily_care_archives_after_its_prune(project: ConfProject, orders: L
     assert not care.failed
     assert care.done[-1].startswith("files that were read: source: 2 files, 12 bytes: to ")
     assert orders.files("landing/orders") == ["c.json"]
-    # A backup was made on the way: it has read them, too.
+    # The care made a backup on the way, which also has these files as read.
     assert care.done[0].startswith("backup: 2")
 
 

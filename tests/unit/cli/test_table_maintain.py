@@ -106,7 +106,7 @@ def test_a_terminal_shows_which_table_and_step_is_at_work(
     assert (0, "bronze/orders: data files are deleted", f"{FILES} of {FILES}") in told
     assert told[-1] == (1, "bronze/orders is done", "")
     assert "100% 1 of 1 tables, bronze/orders is done" in sent.getvalue()
-    # What was done is told where it always was.
+    # The result is printed where it always was.
     assert "bronze/orders: deleted 20 data files" in capsys.readouterr().out
 
 

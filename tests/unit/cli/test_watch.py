@@ -54,7 +54,7 @@ def stream(project: ConfProject) -> ConfProject:
 
 
 def tell(project: ConfProject, batch_id: int, rows: int) -> None:
-    """What a driver would say."""
+    """Write the status and the query report of a driver."""
     layout = project.load().layout
     store = Store(layout.root)
     now = datetime.now(UTC)

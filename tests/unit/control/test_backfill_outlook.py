@@ -1,4 +1,4 @@
-"""What is told of a plan before it is carried out."""
+"""The facts that are shown of a plan before it runs."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""What is told of a backfill that was carried out in part."""
+"""Reports of backfills that were carried out in part."""
 
 from __future__ import annotations
 

@@ -194,7 +194,7 @@ def test_a_stop_of_a_backfill_leaves_the_stream_alone(project: SmallProject) -> 
 
 
 def test_a_run_is_stopped_for_a_goal_only_while_it_is_that_run(project: SmallProject) -> None:
-    """As when its task is marked as failed after somebody else has started another one."""
+    """For example, its task is marked as failed after another run has started."""
     name, plane = project.declare("daily"), project.plane()
     driver = backfill_at_work(project, name)
     earlier = finish_of(driver).model_copy(update={"started_at": driver.started_at - timedelta(minutes=1)})

@@ -1,4 +1,4 @@
-"""Which pipelines of a chain run, in which order, and what a failure stops."""
+"""Runs of a chain of pipelines: which ones start, in which order, and the effect of a failure."""
 
 from __future__ import annotations
 
@@ -29,7 +29,7 @@ DIAMOND = {
 
 
 def run(chain: Chain, **ends: Outcome) -> tuple[list[str], dict[str, str]]:
-    """What is started, in order, and what is told of those that do not finish."""
+    """Return the started pipelines in order, and the reasons of those that do not finish."""
     started: list[str] = []
 
     def one(name: str) -> Link:

@@ -1,4 +1,4 @@
-"""What reconciliation does about a running stream whose definition changed, and about a refused one."""
+"""Reconciliation of a running stream whose definition changed, and of a refused definition."""
 
 from __future__ import annotations
 

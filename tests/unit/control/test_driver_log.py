@@ -1,4 +1,4 @@
-"""A driver's log in somebody else's: each line once, each on one line, nothing that it should not say."""
+"""A driver's log inside another log: each line once, each on one line, and no secrets."""
 
 from __future__ import annotations
 

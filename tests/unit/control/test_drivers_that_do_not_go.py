@@ -119,7 +119,7 @@ def test_a_drain_that_was_noted_and_not_told_is_told_at_the_next_visit(project: 
     file = project.environment.run_folder / f"{name}.json"
     record = read_record(file)
     assert record is not None
-    # Whoever asked died here.
+    # The requester died here.
     write_drain_note(file, record)
     (outcome,) = reconcile_streams(plane)
     assert (outcome.decision.action, outcome.decision.reason) == ("leave", "draining")

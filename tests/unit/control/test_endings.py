@@ -1,4 +1,4 @@
-"""How a driver ended, told from its receipt or from the lack of one."""
+"""The end of a driver, from its receipt or from a missing receipt."""
 
 from __future__ import annotations
 

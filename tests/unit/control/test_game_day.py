@@ -28,7 +28,7 @@ PLAYED = ("gameday", "run", "orders")
 
 
 def files_of(patient: Patient) -> dict[str, int]:
-    """What is stored of the live pipeline, apart from who owns the root and what was measured."""
+    """Return the live pipeline's files and their times, without the root's owner and the measurements."""
     root = Path(patient.pipeline.layout.root)
     found = (file for part in ("state", "tables/bronze", "audit") for file in (root / part).rglob("*"))
     return {str(file.relative_to(root)): file.stat().st_mtime_ns for file in found if file.is_file()}
@@ -107,7 +107,7 @@ def test_in_a_pod_it_leaves_its_answer_on_storage_and_nothing_in_the_project(pat
 
 
 def test_a_game_day_that_is_played_again_after_it_failed_is_kept_too(patient: Patient) -> None:
-    """A task that somebody has cleared asks in the name of the same DAG run."""
+    """A cleared task requests the game day in the name of the same DAG run."""
     layout = patient.ran(1).pipeline.layout
     outcomes: tuple[Outcome, ...] = ("failed", "recovered")
     for outcome in outcomes:

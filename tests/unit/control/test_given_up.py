@@ -1,4 +1,4 @@
-"""When a version of a stream is given up, and for which one: decided by facts alone."""
+"""Giving up a stream's version, and the version to return to, decided from facts alone."""
 
 from __future__ import annotations
 
@@ -108,7 +108,7 @@ BATCH = ended("new", None).model_copy(update={"committed": True})
         # It found nothing to read, and failed at its first batch.
         (KEPT, [OLD, ended("new", 0, progressed=True), KILLED], "old"),
         (KEPT, [OLD, BATCH], None),
-        # What came between made a batch and was not kept: nobody knows whether `old` goes on from there.
+        # A version in between made a batch and was not kept, so it is unknown whether `old` can continue.
         (KEPT, [OLD, BATCH.model_copy(update={"digest": "between"})], None),
         (KEPT.model_copy(update={"digest": "new"}), [OLD], None),
         # It was not drained for the new version, but broken itself.

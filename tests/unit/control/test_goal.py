@@ -1,4 +1,4 @@
-"""How long a goal is waited for."""
+"""Timeouts of goals."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""A stream whose start a hold forbids waits for the hold's end and needs nobody then."""
+"""A stream under a hold waits for the end of the hold and then starts without an operator."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""The daily care of a checkpoint: examined, backed up by policy, pruned by policy, beside its stream."""
+"""Daily care of a checkpoint next to its stream: examination, and backup and prune by policy."""
 
 from __future__ import annotations
 

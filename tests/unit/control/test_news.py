@@ -1,4 +1,4 @@
-"""Who is told what, and what is remembered of it."""
+"""Notifications per channel, and the memory of what was sent."""
 
 from __future__ import annotations
 

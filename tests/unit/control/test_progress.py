@@ -1,4 +1,4 @@
-"""Whether a stream makes progress: facts in, words or nothing out."""
+"""Progress of a stream: from facts to a finding or none."""
 
 from __future__ import annotations
 
@@ -22,7 +22,7 @@ DISK_FULL = {"id": "TIDE-STOR-003", "problem": "The disk is full.", "runbook": "
 
 
 def status(progressed: float | None, **changes: Any) -> Status:
-    """What the driver of `run-1` says; its pipeline made progress so many minutes ago."""
+    """Return a status of the driver `run-1`, whose last progress was this many minutes ago."""
     facts: dict[str, Any] = {
         "pipeline": "orders",
         "mode": "stream",

@@ -1,4 +1,4 @@
-"""What is wrong with the streams, since when, and what a person does not know yet."""
+"""Problems of streams: since when they exist, and which of them were not reported yet."""
 
 from __future__ import annotations
 
@@ -23,7 +23,7 @@ def stalled(page: str = "source-unavailable", minutes: int = 11) -> Outcome:
 
 
 def told(rounds: list[list[Outcome]]) -> list[list[str]]:
-    """What is told after each of several reconciliations, a minute apart."""
+    """Return the notifications after each of several reconciliations, a minute apart."""
     report, all_news = Report(), []
     for number, outcomes in enumerate(rounds):
         # As it is kept between two runs of the DAG.

@@ -19,7 +19,7 @@ from tidemill.control.decide.visit import Outcome
 NAME, OTHER = "orders", "other"
 RESTARTING = ENVIRONMENT + "on_change: restart\n"
 
-# A version with code of its own, which is a file beside the declaration.
+# A version with separate code, in a file next to the declaration.
 WITH_CODE = STREAM + "transform: orders:transform\n"
 GOOD = "def transform(rows):\n    return rows\n"
 
@@ -70,7 +70,7 @@ class Rolling:
         return self.remembered_of(NAME)
 
     def says(self, state: str, *, committed: bool = False) -> bool:
-        """Whether the driver that runs says so of itself."""
+        """Return True if the running driver's status has this state."""
         driver, status = self.plane.running(NAME), read_status(self.plane.store, self.plane.layout, NAME)
         if driver is None or status is None or status.run_id != driver.run_id:
             return False
@@ -116,13 +116,13 @@ def test_a_version_that_makes_no_batch_is_given_up_and_the_one_before_goes_on(ro
     assert rolling.until("return").decision.needs_human
     rolling.project.behave(NAME, "crash")
     rolling.until("start")
-    # It is the version that runs now, also after a crash; and nobody overlooks that.
+    # This version also runs after a crash, and the problem stays visible.
     until_ended(rolling.plane, NAME)
     rolling.project.behave(NAME, "run")
     rolling.until("start")
     assert rolling.version == good
     rolling.until_progress()
-    # A person is told for as long as it lasts.
+    # The problem is reported as long as it exists.
     told = rolling.visit()
     assert told.decision.action == "refused"
     assert "runs the version before" in told.decision.reason
@@ -195,7 +195,7 @@ def code(project: SmallProject, text: str) -> None:
 
 
 def test_the_version_before_has_its_own_code(project: SmallProject) -> None:
-    """What a driver is started with: the folder with the files as they were, and paths as they are."""
+    """The driver starts with the folder of the stored files and with the declared paths."""
     project.environ(RESTARTING)
     rolling = Rolling(project)
     code(project, GOOD)

@@ -1,4 +1,4 @@
-"""What the tests' own drivers are told, while they run."""
+"""Behaviour files of the fake drivers, which change while the drivers run."""
 
 from __future__ import annotations
 

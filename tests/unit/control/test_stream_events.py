@@ -1,4 +1,4 @@
-"""What a stream tells of a table: all since its last event, once, and nothing if nothing was committed."""
+"""A stream's asset events of a table: all commits since its last event, once, and none without commits."""
 
 from __future__ import annotations
 

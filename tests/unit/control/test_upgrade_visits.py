@@ -33,7 +33,7 @@ OTHER_TRIGGER = DECLARATION.replace("run: {", "run: {trigger: 7 seconds, ")
 
 
 class Upgraded:
-    """A stream with real state that runs, and is deployed with another trigger meanwhile."""
+    """A running stream with real state, which is deployed with another trigger."""
 
     def __init__(self, patient: Patient) -> None:
         self.patient = patient
@@ -65,7 +65,7 @@ class Upgraded:
         return carry_out(self.plane(), restart_request(run_id), 60, self.told.append)
 
     def parts(self) -> int:
-        """How often Spark was asked."""
+        """Return the number of Spark parts that ran."""
         runs = self.patient.drivers.folder / "behaviour" / "part.runs"
         return len(runs.read_text().splitlines())
 
@@ -74,7 +74,7 @@ class Upgraded:
         (self.patient.drivers.folder / "behaviour" / "part.json").write_text(json.dumps(version))
 
     def planned(self) -> Outcome:
-        """What the visit decides that finds Spark's answer."""
+        """Return the outcome of the visit that finds Spark's answer."""
         assert self.visit().decision.action == "plan"
         eventually(lambda: self.plane().running(NAME, "verb") is None, "the part ends")
         return self.visit()

@@ -83,7 +83,7 @@ def test_arguments_are_written_as_a_person_writes_them() -> None:
         *("20261120t140000123456z", "--from-env", "prod"),
     )
     assert words("fork", fork="shadow", batch=0) == ("shadow", "--batch", "0")
-    # JSON knows no integers: 8.0 is one, too.
+    # JSON has no integer type, so 8.0 is also an integer.
     assert words("repartition", partitions=8.0) == ("8",)
     assert words("prune") == words("hold", id="by-hand") == ()
     assert words_of("prune", {"trash_days": 7.0, "generations": 0}) == ("--generations", "0")

@@ -1,4 +1,4 @@
-"""What a standalone Airflow is started with: how patient its tasks are, and where its database is."""
+"""Variables of a standalone Airflow: retries of its tasks, and the place of its database."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""What ends with a demo; that it comes up is tested by `tests/demo`."""
+"""Processes that end with a demo; `tests/demo` tests its start."""
 
 from __future__ import annotations
 

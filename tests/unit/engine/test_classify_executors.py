@@ -1,4 +1,4 @@
-"""What driver and executors meet on Kubernetes -> the error that says what to do, by texts of Spark 4.2."""
+"""Errors for problems of driver and executors on Kubernetes, classified by Spark 4.2's messages."""
 
 # ruff: noqa: E501  # the texts are long where Spark's are
 

@@ -1,4 +1,4 @@
-"""What storage says of a pod's identity, as obstore and Hadoop tell it -> the error that says what to do."""
+"""Errors for a pod's identity, classified by the messages of storage in obstore and Hadoop."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""New columns become the next version before their batch is committed, whoever finds them first."""
+"""New columns become the next version before their batch is committed, whichever driver finds them first."""
 
 from __future__ import annotations
 
@@ -47,7 +47,7 @@ def found_of(ddl: str) -> Accumulator[dict[str, Any] | None]:
 
 
 class Found:
-    """One stream with version 1, `id long`, and what a batch has found beside it."""
+    """A stream with version 1, `id long`, and the new columns of a batch."""
 
     def __init__(self, folder: Path) -> None:
         project = ConfProject(folder)

@@ -90,7 +90,7 @@ def test_a_driver_that_was_fenced_off_stays_so_in_its_pod_and_touches_nothing(
     assert receipt is not None
     assert (receipt.exit_code, receipt.epoch) == (75, 1)
 
-    # Its container is started again by a kubelet that nobody can reach.
+    # A kubelet without connection starts its container again.
     monkeypatch.setattr(driver, "_run_mode", lambda *_: "finished")
     assert run_driver(port) == 75
     assert contents(project.folder) == left
@@ -173,7 +173,7 @@ def test_a_driver_answers_probes_while_its_storage_is_silent(
 def test_a_backfill_that_is_stopped_while_it_waits_for_its_source_is_not_finished(
     project: SmallProject,
 ) -> None:
-    """SIGTERM, as a drained node sends it; nothing was written, and a retry has to start anew."""
+    """A drained node sends SIGTERM. No row was written, so a retry starts from the beginning."""
     name, environment = project.declare("readings", FILES), project.environment
     runtime = LocalRuntime(environment, driver_command, project.variables)
     plane = ControlPlane(environment, Store(environment.layout.root), runtime)

@@ -1,4 +1,4 @@
-"""Which records fail, found by running parts: exact, in few runs, and never by a conclusion alone."""
+"""Failing records are found by running parts: exactly, in few runs, and never by inference alone."""
 
 from __future__ import annotations
 

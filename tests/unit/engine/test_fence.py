@@ -16,7 +16,7 @@ from tidemill.storage.store import Store
 
 
 def start(folder: Path) -> RunContext:
-    """What a driver does before its first batch."""
+    """Return the context of a driver before its first batch."""
     pipeline = declared(folder)
     store = Store(pipeline.layout.root)
     epoch = claim_epoch(store, pipeline.layout, pipeline.name, "test")

@@ -1,4 +1,4 @@
-"""Spark counts ranges of files; the progress of a batch tells records."""
+"""Progress of file sources: Spark counts ranges of files, but a batch's report has records."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Who may finish a batch: only what makes the same rows as what began it."""
+"""A half-written batch may only be finished by a version that makes the same rows."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""The heartbeat of a driver: read by whoever has started it, written even when nothing else can be."""
+"""A driver's heartbeat: read by the process that started it, and written even if nothing else works."""
 
 from __future__ import annotations
 

@@ -54,7 +54,7 @@ def conf(tmp_path: Path) -> dict[str, str]:
         ("spark.kubernetes.container.image", "docker.io/tidemill/spark:0.1.0"),
         ("spark.kubernetes.container.image.pullPolicy", "IfNotPresent"),
         ("spark.kubernetes.authenticate.executor.serviceAccountName", "tidemill-executor"),
-        # Nobody joins, reads or changes what they say to each other.
+        # Other processes cannot join, read or change their connections.
         ("spark.authenticate", "true"),
         ("spark.authenticate.secret.file", "/run/secrets/tidemill-rpc/secret"),
         ("spark.network.crypto.enabled", "true"),

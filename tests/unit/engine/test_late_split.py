@@ -1,4 +1,4 @@
-"""Which rule a batch has, and that rows which Spark drops all the same are not lost without a word."""
+"""The late rule of a batch; late rows that Spark drops are never lost silently."""
 
 from __future__ import annotations
 

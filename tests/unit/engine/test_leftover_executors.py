@@ -1,4 +1,4 @@
-"""What a driver asks the API server before it makes executors; the server is a real one, on this machine."""
+"""A driver's API server requests before it makes executors; the server is a real one on this machine."""
 
 from __future__ import annotations
 

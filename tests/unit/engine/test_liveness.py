@@ -1,4 +1,4 @@
-"""What the probes decide by."""
+"""Decisions of the probes."""
 
 from __future__ import annotations
 

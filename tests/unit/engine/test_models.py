@@ -108,7 +108,7 @@ def test_a_flipped_byte_is_refused_before_anything_is_loaded(project: ConfProjec
     declare(project, f"path: models/fraud, digest: {declared}")
     assert found(project).models
     marker = project.folder / "was_loaded"
-    # Whoever loads it leaves the marker.
+    # Loading it leaves the marker.
     evil = f"cbuiltins\nopen\n(V{marker}\nVw\ntR.".encode()
     (folder / "data/a b.pkl").write_bytes(evil)
     error_id, facts = refused(project, GateRefusedError)
@@ -172,7 +172,7 @@ def test_a_registered_model_is_found_by_alias_version_and_stage(
     before, now = code_of(pipeline), code_of(found(project))
     # What decides about records is another thing now, which only a driver knows.
     assert (now.digest, now.rules != before.rules) == (before.digest, True)
-    # Pinned by its digest, too.
+    # A pinned digest is also checked.
     declare(project, f"uri: models:/{name}, digest: {model.digest}", url=registry.url, token="mlflow")
     assert refused(project, GateRefusedError)[0] == "TIDE-MODEL-003"
 

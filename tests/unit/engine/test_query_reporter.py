@@ -1,4 +1,4 @@
-"""What a driver keeps of its query, without Spark."""
+"""A driver's reports of its query, without Spark."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""The receipt tells where the checkpoint stands, and what the next start repeats."""
+"""The receipt has the checkpoint's position and the batch that the next start repeats."""
 
 from __future__ import annotations
 

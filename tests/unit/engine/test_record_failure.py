@@ -1,4 +1,4 @@
-"""Whether a failed batch is a record's fault, by texts of Spark 4.2."""
+"""Failed batches that are a record's fault, recognized by Spark 4.2's messages."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""A token that a broker refuses while a pipeline runs: wait, unless the next one is refused, too."""
+"""A broker refuses a token while a pipeline runs: the driver waits, unless the next token is refused."""
 
 from __future__ import annotations
 

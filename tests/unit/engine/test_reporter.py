@@ -1,4 +1,4 @@
-"""What a driver says of itself."""
+"""A driver's status reports."""
 
 from __future__ import annotations
 
@@ -130,7 +130,8 @@ def test_what_is_the_pipelines_own_goes_on_to_the_next_driver(reporter: Reporter
     following = Reporter(reporter._store, reporter._path, before.model_copy(update={"caught_up_at": None}))
     following.goes_on_from(before)
     assert following.status.caught_up_at == before.caught_up_at
-    # The topic keeps its records for ever by now. Asking is no sign of life: a driver that hangs asks, too.
+    # The topic now keeps its records for ever. This query is not a sign of life, because a hung driver asks
+    # as well.
     following.source_keeps(None)
     assert (following.status.source_retention_seconds, following.status.source_keeps_for_ever) == (None, True)
     third = Reporter(

@@ -1,4 +1,4 @@
-"""What a driver tells the ledger of the batch that it is about to write."""
+"""A driver's ledger entry for the batch that it is about to write."""
 
 from __future__ import annotations
 

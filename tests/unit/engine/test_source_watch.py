@@ -1,4 +1,4 @@
-"""A source that goes away under a running query is told within seconds."""
+"""A source that disappears under a running query is reported within seconds."""
 
 from __future__ import annotations
 
@@ -13,12 +13,12 @@ from tidemill.engine.reporter import Reporter
 from tidemill.engine.source_watch import SILENCE_SECONDS, SourceWatch
 from tidemill.storage.store import Store
 
-# A source that is not there: a table that nobody has made.
+# A missing source: a table that was never created.
 MISSING = {"source": {"delta": {"table": "bronze/missing"}}}
 
 
 class HandClock:
-    """Moves when told to."""
+    """A clock that a test moves by hand."""
 
     def __init__(self, now: float) -> None:
         self.now = now

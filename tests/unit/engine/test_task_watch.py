@@ -22,7 +22,7 @@ LONELY = Work((4,), 0, 0)
 
 
 class Watched:
-    """A watch over work that a test tells, with its clock."""
+    """A watch over work that a test defines, with its clock."""
 
     def __init__(self, folder: Path) -> None:
         now = datetime.now(UTC)

@@ -1,4 +1,4 @@
-"""What is decided of a query without batches, before it starts and while it runs; without Spark."""
+"""Decisions about a query without batches, before it starts and while it runs; without Spark."""
 
 from __future__ import annotations
 
@@ -175,7 +175,7 @@ class Watched:
         self._watch = CommitWatch(run, self.reporter, "kafka:copies", lambda: self.seconds)
 
     def source_is(self, error: TidemillError | None) -> None:
-        """What the driver sees of its source."""
+        """Let the driver see its source with or without an error."""
         with mock.patch("tidemill.engine.source_watch.check_source", autospec=True, side_effect=error):
             self.seconds += SILENCE_SECONDS
             self.source.look()

@@ -130,7 +130,7 @@ def test_a_commit_tells_rows_and_time(tmp_path: Path) -> None:
 
 
 def test_commits_keep_their_versions_while_others_commit(tmp_path: Path) -> None:
-    """The library numbers what it lists from the version of the view on, whoever has committed since."""
+    """The library numbers its commits from the view's version on, whatever was committed since."""
     path = str(tmp_path / "orders")
     for number in range(60):
         write_deltalake(path, pa.table({"id": [number]}), mode="append")

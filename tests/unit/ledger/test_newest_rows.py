@@ -1,4 +1,4 @@
-"""What a plot is made of: all rows of a small table, and of a large one no more than memory has room for."""
+"""Rows of a plot: all of a small table, and of a large one as many as fit into memory."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Where a table stands by its log, and which commits going back to a batch takes with it."""
+"""A table's position, proven by its log, and the commits that a rewind to a batch removes."""
 
 from __future__ import annotations
 
@@ -22,7 +22,7 @@ def entry(number: int | None, generation: str = "g0001", **changes: object) -> L
 
 
 def begins(number: int, generation: str = "g0002", rows: int = 0) -> LedgerEntry:
-    """What a verb commits."""
+    """Return the entry that a verb commits."""
     return entry(number, generation, mode="base", rows=rows)
 
 

@@ -30,7 +30,7 @@ def write(path: Path, records: list[dict[str, Any]]) -> None:
 
 
 def peak_bytes_of(act: Callable[[], object]) -> int:
-    """Most bytes that Arrow had allocated at once meanwhile."""
+    """Return the maximum of bytes that Arrow had allocated at once during `act`."""
     usual = pa.default_memory_pool()
     counted = pa.proxy_memory_pool(usual)
     pa.set_memory_pool(counted)

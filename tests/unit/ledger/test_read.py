@@ -1,4 +1,4 @@
-"""The commits of a table, as a view of it sees them, however many others make meanwhile."""
+"""The commits of a table as one view sees them, although other writers commit at the same time."""
 
 from __future__ import annotations
 

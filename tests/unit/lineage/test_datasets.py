@@ -1,4 +1,4 @@
-"""What a pipeline reads and writes, under the names of OpenLineage."""
+"""Inputs and outputs of a pipeline under OpenLineage's names."""
 
 from __future__ import annotations
 

@@ -240,7 +240,7 @@ def test_a_backfill_is_a_batch_without_a_number(orders: Pipeline) -> None:
     (table,) = event["outputs"]
     assert table["name"] == orders.layout.quarantine("orders")
     assert table["facets"]["symlinks"]["identifiers"][0]["name"] == "lake.quarantine.orders"
-    # What is not known is not told.
+    # Unknown values are left out.
     assert "outputStatistics" not in table.get("outputFacets", {})
     assert "schema" not in table["facets"]
 

@@ -1,4 +1,4 @@
-"""What a table's maintenance decides: the oldest version that somebody needs, to the commit."""
+"""Decisions of a table's maintenance: the oldest needed version, to the commit."""
 
 from __future__ import annotations
 
@@ -126,7 +126,7 @@ def test_small_files_are_put_together_where_that_is_worth_a_commit(
     [
         # Older than the retention, and up to the checkpoint that the rest is read from.
         (listing(60, checkpoints=(10, 25, 31, 50)), (), 30 * DAY, 25),
-        # A backup needs version 20: its log stays, too.
+        # A backup needs version 20, so its log also stays.
         (listing(60, checkpoints=(10, 25, 50)), (Need("backup", version=20),), 30 * DAY, 10),
         (listing(60), (), 30 * DAY, None),
         (listing(60, checkpoints=(10, 25)), (), None, None),

@@ -1,4 +1,4 @@
-"""Maintenance of a real Delta table: rows stay, so does what somebody needs, wherever it is cut short."""
+"""Maintenance of a real Delta table keeps rows and needed files, wherever it is interrupted."""
 
 from __future__ import annotations
 
@@ -31,7 +31,7 @@ def orders(tmp_path: Path) -> SmallFiles:
 
 
 def offset(version: int, table_id: str, *, snapshot: bool = False) -> dict[str, object]:
-    """How far a Delta source has read."""
+    """Return the offset of a Delta source."""
     return {
         "sourceVersion": 1,
         "reservoirId": table_id,

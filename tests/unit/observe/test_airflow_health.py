@@ -1,4 +1,4 @@
-"""What Airflow says of its components."""
+"""Airflow's health report of its components."""
 
 from __future__ import annotations
 

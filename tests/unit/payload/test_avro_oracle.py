@@ -126,7 +126,7 @@ class Schemas:
 
 
 def encoded(declared: Any, draw: Draw) -> bytes:
-    """A value of the type; the branch of a union is drawn, too."""
+    """Return an encoded value of the type; the branch of a union is also drawn."""
     if isinstance(declared, list):
         place = draw(st.integers(0, len(declared) - 1))
         return number(place) + encoded(declared[place], draw)
@@ -229,7 +229,7 @@ def agrees(writer: dict[str, Any], reader: dict[str, Any], written: bytes) -> No
     try:
         theirs = [avro.schema.parse(json.dumps(schema)) for schema in (writer, reader)]
     except avro.errors.SchemaParseException:
-        # A field of the reader that was kept has a type that the writer defines, too.
+        # A kept field of the reader has a type that the writer also defines.
         assume(False)
     judged = ReaderWriterCompatibilityChecker().get_compatibility(reader=theirs[1], writer=theirs[0])
     pair = load_avro_document(writer, "writer"), load_avro_schema(reader, "reader")

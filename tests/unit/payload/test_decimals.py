@@ -78,14 +78,14 @@ def test_a_number_is_read_exactly_or_rejected(
 
 
 def test_one_that_only_arrow_reads_is_rejected_where_it_could_be_misread() -> None:
-    """Beside lists in lists, Python's reader cannot look."""
+    """Next to nested lists, Python's reader cannot check the value."""
     decoded = read(beside_deep_lists, ["2.9", "2.9e-41"], 12, 3)
     assert decoded.rows["d"].to_pylist() == [Decimal("2.900")]
     assert decoded.reasons == ["not_decodable"]
 
 
 def assert_exact_or_rejected(spelled: Spelling, number: str, precision: int, scale: int) -> None:
-    """Alone: a record that fails beside it makes the decoder look at all."""
+    """Decode the number alone, because a failing record in the batch would make the decoder check all."""
     decoded = read(spelled, [number], precision, scale)
     values = decoded.rows["d"].to_pylist()
     assert values in ([], [Decimal(number)])

@@ -22,7 +22,7 @@ Header = tuple[str, bytes | None]
 
 
 def columns(*records: Sequence[Header] | None) -> list[dict[str, Any]]:
-    """What becomes of records with these headers."""
+    """Return the decoded columns of records with these headers."""
     given = [
         None if record is None else [{"key": name, "value": value} for name, value in record]
         for record in records
@@ -35,7 +35,7 @@ def columns(*records: Sequence[Header] | None) -> list[dict[str, Any]]:
 
 
 def column(name: str, content: bytes) -> Any:
-    """The one column that a property fills, beside what stays of it in the map."""
+    """Return the one column that a property fills, and its rest in the map."""
     (row,) = columns([(name, content)])
     return {key: value for key, value in row.items() if value and key != "kafka_headers"}
 

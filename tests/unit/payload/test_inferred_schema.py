@@ -1,4 +1,4 @@
-"""What JSON values say of columns, in whatever order they come; and how known columns grow."""
+"""Columns that are inferred from JSON values in any order, and the growth of known columns."""
 
 from __future__ import annotations
 

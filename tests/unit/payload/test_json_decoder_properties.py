@@ -1,4 +1,4 @@
-"""Whatever stands beside a record, its fate and values are its own."""
+"""A record's result and values do not depend on the other records of its batch."""
 
 from __future__ import annotations
 
@@ -148,7 +148,7 @@ def test_every_record_is_kept_or_rejected_once(records: list[bytes | None]):
 
 
 def same(decoded: object, read: object) -> bool:
-    """Whether a decoded value is what the standard library read, where that has a say."""
+    """Return True if a decoded value equals that of the standard library, if that supports the type."""
     if isinstance(decoded, dict) and isinstance(read, dict):
         return all(same(value, read.get(name)) for name, value in decoded.items())
     if isinstance(decoded, list) and isinstance(read, list):

@@ -1,4 +1,4 @@
-"""Which rows are late: by the end of their window as Spark computes it, or by their own time."""
+"""Late rows: by the end of their window as Spark computes it, or by their own time."""
 
 from __future__ import annotations
 

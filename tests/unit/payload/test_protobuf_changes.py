@@ -91,7 +91,7 @@ DRIFT: dict[str, tuple[tuple[Any, ...], tuple[Any, ...], list[tuple[str, str, bo
 
 
 def schema_of(*parts: Any, syntax: str = "proto3") -> Any:
-    """An `Order` of lines, beside the messages and enums that they use."""
+    """Return a schema with an `Order` of these lines and the messages and enums that they use."""
     lines = [part for part in parts if isinstance(part, str)]
     return schema(message("Order", *lines), *(part for part in parts if part not in lines), syntax=syntax)
 

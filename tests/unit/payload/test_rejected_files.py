@@ -41,7 +41,7 @@ def hand_in(folder: Path, name: str, places: Places, stream: str = "") -> Reject
 
 
 def places_in(folder: Path, parts: list[PartFile]) -> Counter[tuple[str, int, int]]:
-    """How often each place is in the files, whose sizes are as they say."""
+    """Return how often each place is in the files, after checking their sizes and row counts."""
     assert all((folder / part.name).stat().st_size == part.size for part in parts)
     tables = [pq.read_table(folder / part.name) for part in parts]
     assert [table.num_rows for table in tables] == [part.rows for part in parts]
@@ -121,7 +121,7 @@ def test_whatever_is_shared_each_record_is_committed_once(folder: Path, seed: in
 
 
 def test_records_without_a_place_count_once_however_often_their_task_runs(folder: Path) -> None:
-    """Task 1 is run anew as task 4; task 2 hands in two equal files, of two parts of its input."""
+    """Task 1 runs again as task 4. Task 2 hands in two equal files, of two parts of its input."""
     runs = [(1, 0, "a"), (2, 1, "b"), (2, 1, "b"), (3, 2, "b"), (4, 0, "a"), (5, 1, "b"), (5, 1, "b")]
     files = [
         RejectedFile(PartFile(f"{place}.parquet", 1, 1, "{}"), {}, TaskTrace(*run))

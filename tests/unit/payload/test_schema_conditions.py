@@ -1,4 +1,4 @@
-"""What a JSON Schema asks beyond types: a record that breaks it goes aside with the keyword and the place."""
+"""JSON Schema conditions beyond types: a record that breaks one is set aside with keyword and place."""
 
 from __future__ import annotations
 
@@ -27,7 +27,7 @@ def decoder(properties: dict[str, Any], **top: Any) -> JsonDecoder:
 
 
 def fates(decoder: JsonDecoder | CsvDecoder, *records: str) -> list[Any]:
-    """The row or the reason of each record; the same beside the others as alone."""
+    """Return the row or the rejection of each record, which must not depend on the other records."""
     together = _fates(decoder, records)
     # As texts, since NaN is not equal to itself.
     assert list(map(repr, together)) == [repr(_fates(decoder, [record])[0]) for record in records]

@@ -1,4 +1,4 @@
-"""What a registry tells of writers' schemas, what is kept of it, and what its absence means."""
+"""Writer schemas from a registry: their cache, and the effect of an unavailable registry."""
 
 from __future__ import annotations
 
@@ -130,7 +130,7 @@ def reference(subject: str) -> dict[str, Any]:
 
 
 def register_customer(registry: FakeRegistry) -> None:
-    """A schema that refers to a second one and to a third one, to which the second one refers, too."""
+    """Register a schema that refers to two others, one of which refers to the other."""
     registry.register(3, COUNTRY, "country")
     registry.register(4, ADDRESS, "address", references=[reference("country")])
     references = [reference("address"), reference("country")]

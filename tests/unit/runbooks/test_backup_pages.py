@@ -68,7 +68,7 @@ def the_right_backup(patient: Patient) -> None:
 
 
 def others_wrote(patient: Patient) -> None:
-    """Somebody appended rows after the backup, and after batch 1."""
+    """Append rows of another writer after the backup and after batch 1."""
     has_backup(patient)
     assert patient.run(STOP) == 0
     write_deltalake(str(patient.table()), pa.table({"id": [10_000]}), mode="append")

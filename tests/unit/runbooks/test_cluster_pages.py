@@ -1,7 +1,7 @@
-"""Pages about a cluster, as far as they are about Tidemill: what a driver tells of it, and that it goes on.
+"""Pages about a cluster, restricted to Tidemill's part: a driver reports the error and then continues.
 
-That these errors come of what the pages say they come of is shown on a real cluster, in `tests/e2e`, and with
-the API's answers in `tests/unit/engine` and `tests/unit/control`.
+The causes of these errors are tested on a real cluster in `tests/e2e`, and with the API's answers in
+`tests/unit/engine` and `tests/unit/control`.
 """
 
 from __future__ import annotations

@@ -129,12 +129,12 @@ def redeclared(run: str) -> Act:
 
 
 def as_before_the_last_commit(patient: Patient) -> None:
-    """What the finding's ALTER TABLE … UNSET does, and delta-rs cannot."""
+    """Undo the last commit, because delta-rs has no ALTER TABLE … UNSET, which the finding recommends."""
     max((patient.table() / "_delta_log").glob("*.json")).unlink()
 
 
 def altered(**properties: str) -> Act:
-    """What the finding's ALTER TABLE does."""
+    """Return an act that sets table properties like the finding's ALTER TABLE."""
 
     def alter(patient: Patient) -> None:
         DeltaTable(str(patient.table())).alter.set_table_properties(properties)

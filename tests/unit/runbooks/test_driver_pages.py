@@ -38,7 +38,7 @@ def takes_over(patient: Patient) -> None:
 
 
 def error_of_the_last(patient: Patient) -> list[str]:
-    """What the driver that ended last has left in its receipt."""
+    """Return the error id from the receipt of the last driver."""
     ending = patient.plane.last_ending("orders")
     return [] if ending is None else [str((ending.error or {}).get("id"))]
 
@@ -109,9 +109,9 @@ def gate_refuses(patient: Patient) -> None:
 
 
 def late(behaviour: str, says: str) -> Act:
-    """A driver makes no progress, and may be without for no longer than a moment.
+    """Return an act in which a driver makes no progress for longer than its limit.
 
-    The one after it may, too, and a busy machine takes its time between a batch and the last look.
+    The next driver has the same limit, and a busy machine takes its time between a batch and the last look.
     """
 
     def be_late(patient: Patient) -> None:
@@ -125,13 +125,13 @@ def late(behaviour: str, says: str) -> Act:
 
 
 def stall(patient: Patient) -> list[str]:
-    """What is said of a stream without progress: the errors in it, and the page."""
+    """Return the errors in the stall of a stream without progress, and the page."""
     found = stall_of(facts_of(patient))
     return [] if found is None else [*re.findall(r"TIDE-[A-Z0-9]+-\d{3}", found.reason), found.runbook]
 
 
 def stuck_by_the_doctor(patient: Patient) -> list[str]:
-    """What the doctor says of a stream without progress: its id, and the page."""
+    """Return the doctor's finding for a stream without progress: its id and the page."""
     found = patient.doctor().get(STUCK)
     return [] if found is None else [STUCK, found["runbook"]]
 

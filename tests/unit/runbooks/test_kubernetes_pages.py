@@ -45,7 +45,7 @@ class Namespace:
         self._spoil(self._api)
 
     def errors(self, _patient: Patient) -> list[str]:
-        """What a start says."""
+        """Return the error of a start."""
         assert self._project is not None
         try:
             self._project.runtime(self._api).start(DriverRun("orders", self._mode, "run-9"), "d1")

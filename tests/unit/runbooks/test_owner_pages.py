@@ -25,7 +25,7 @@ ELSEWHERE = RootOwner(id="other", runtime="kubernetes", place="namespace plant",
 
 
 def refusal(plane: ControlPlane) -> list[str]:
-    """What an action says."""
+    """Return the error id of an action."""
     try:
         plane.own()
     except TidemillError as error:
@@ -38,7 +38,7 @@ def refused_here(patient: Patient) -> list[str]:
 
 
 def owned_by(owner: RootOwner) -> Act:
-    """The root of a pipeline with two batches belongs to somebody."""
+    """Return an act that gives the root of a pipeline with two batches to this owner."""
 
     def own(patient: Patient) -> None:
         patient.ran(2)
@@ -48,7 +48,7 @@ def owned_by(owner: RootOwner) -> Act:
 
 
 def half_taken_over(patient: Patient) -> None:
-    """Whoever took it over for this control plane died before the end."""
+    """A takeover for this control plane died before the end."""
     unfinished = patient.plane.as_owner().model_copy(update={"fencing": True})
     owned_by(unfinished)(patient)
 
@@ -59,7 +59,7 @@ def damaged(patient: Patient) -> None:
 
 
 def displaced(patient: Patient) -> None:
-    """A driver of this control plane was started once more after a takeover."""
+    """A driver of this control plane was started again after a takeover."""
     ended("TIDE-RUN-005", 75)(patient)
     write_owner(patient.plane.store, patient.plane.layout, ELSEWHERE)
 

@@ -38,7 +38,7 @@ def to_be_pruned(patient: Patient) -> list[str]:
 
 
 class KilledError(BaseException):
-    """As a SIGKILL: nobody catches it."""
+    """A kill that no code catches, like SIGKILL."""
 
 
 def verb_was_killed(patient: Patient) -> None:
@@ -58,7 +58,7 @@ def verb_was_killed(patient: Patient) -> None:
 
 
 def refusals_of_a_held_pipeline(patient: Patient) -> list[str]:
-    """What a start, another verb and an ordinary release are told."""
+    """Return the errors of a start, another verb and an ordinary release under this hold."""
     request = patient.values["REQUEST"]
     told = list(patient.findings())
     for verb in (("prune", "orders", "--apply"), ("release", "orders", request, "--reason", "x", "--apply")):
@@ -78,7 +78,7 @@ def what_stands_under_to_do(*more: str) -> Act:
 
 
 def is_refused(error: str) -> Act:
-    """What stands under "to do" is refused."""
+    """Return an act that checks that the command under "to do" is refused."""
 
     def refuse(patient: Patient) -> None:
         (held,) = patient.tidemill.json("checkpoint", "release", "orders")

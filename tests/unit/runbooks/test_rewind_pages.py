@@ -1,4 +1,4 @@
-"""Pages about going back without a backup, beginning anew, and trying things out beside."""
+"""Pages about rewinding without a backup, starting from the beginning, and trying things out in a copy."""
 
 from __future__ import annotations
 
@@ -60,7 +60,7 @@ def no_such_beginning(patient: Patient) -> None:
 
 
 def others_wrote(patient: Patient) -> None:
-    """Somebody appended rows after the backup, and after batch 1."""
+    """Append rows of another writer after the backup and after batch 1."""
     has_backup(patient)
     assert patient.run(STOP) == 0
     write_deltalake(str(patient.table()), pa.table({"id": [10_000]}), mode="append")
@@ -105,7 +105,7 @@ def wrong_rows(patient: Patient) -> None:
 
 
 def hole(patient: Patient) -> None:
-    """Somebody has restored the table while the pipeline ran, which has written on top."""
+    """The table was restored while the pipeline ran, and the pipeline wrote on top of it."""
     patient.ran(3)
     patient.restore_table_by_hand(1)
     patient.went_on()

@@ -38,7 +38,7 @@ def all_state_lost(patient: Patient) -> None:
 
 
 def state_left_behind(patient: Patient) -> None:
-    """Somebody has deleted newer files of `offsets` and `commits` by hand, and restored the table."""
+    """Newer files of `offsets` and `commits` were deleted by hand, and the table was restored."""
     ran_windowed(patient)
     patient.forget_batches_after(LAST - 3)
     patient.values["BATCH"] = str(LAST - 3)

@@ -44,7 +44,7 @@ def measured(text: str = ORDERS, **values: Any) -> Act:
 
 
 def takes_three_triggers(patient: Patient) -> None:
-    """A broker answers the driver that is started anew."""
+    """A broker answers the driver when it starts again."""
     measured(ORDERS + TEN_SECONDS, milliseconds=30_000)(patient)
     patient.has_broker()
 
@@ -104,7 +104,7 @@ STORIES = [
         "a start with cold caches",
         measured(first=30_000),
         (TUNE + "014",),
-        # Ten batches later nobody remembers the first.
+        # Ten batches later, the first one is no longer in the report.
         [DOCTOR, STATUS, measures()],
         seen=found,
         goes_on=False,

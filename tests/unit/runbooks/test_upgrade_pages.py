@@ -23,7 +23,7 @@ SHADOW = "tidemill upgrade shadow PIPELINE"
 
 
 def answers(patient: Patient, operators: tuple[KeptState, ...]) -> None:
-    """What Spark says of the version that is declared."""
+    """Set Spark's answer about the declared version."""
     part_answers(patient, PlannedVersion(operators=operators))
 
 

@@ -1,4 +1,4 @@
-"""Pages about what is written beside the stream's own way: backfills, and tables changed by hand."""
+"""Pages about writes outside of the stream: backfills, and tables changed by hand."""
 
 from __future__ import annotations
 
@@ -65,7 +65,7 @@ sinks:
 
 
 def columns_changed(patient: Patient) -> None:
-    """Somebody has added a column; the next driver refuses its batch."""
+    """A column was added by hand, so the next driver refuses its batch."""
     patient.ran(2)
     log = patient.table() / "_delta_log"
     DeltaTable(str(patient.table())).alter.add_columns([Field("note", PrimitiveType("string"))])
@@ -118,7 +118,7 @@ def quarantine_them(patient: Patient) -> None:
 
 
 def restored_under_a_driver(patient: Patient) -> None:
-    """Somebody took the newest batch out of the table while the stream ran."""
+    """A restore by hand removed the newest batch from the table while the stream ran."""
     patient.ran(2)
     patient.restore_table_by_hand(1)
     patient.driver_ends("TIDE-SINK-006", 66)

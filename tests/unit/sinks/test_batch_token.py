@@ -21,7 +21,7 @@ def database(tmp_path: Path) -> Path:
 
 
 def write(database: Path, token: BatchToken, *, crash: bool = False) -> bool:
-    """What a sink's function does; whether the rows were new."""
+    """Write like a sink's function, and return True if the rows were new."""
     with closing(sqlite3.connect(database, timeout=0)) as connection, token.once(connection) as is_new:
         if is_new:
             connection.execute("INSERT INTO orders VALUES (?)", (token.batch_id,))

@@ -1,4 +1,4 @@
-"""Whose folder of files it is, and whether Spark's log of it fits the checkpoint."""
+"""Ownership of a folder of files, and whether Spark's log of it fits the checkpoint."""
 
 from __future__ import annotations
 

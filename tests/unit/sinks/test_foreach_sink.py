@@ -1,4 +1,4 @@
-"""What code of the project is called with, and what becomes of its failures. No Spark: rows are plain."""
+"""Calls of the project's sink code, and handling of its failures. There is no Spark, so rows are plain."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""What of Spark fits into which column of PostgreSQL: nothing that would be rounded, cut or moved."""
+"""Spark types for each PostgreSQL column: only those whose values are not rounded, cut or moved."""
 
 from __future__ import annotations
 

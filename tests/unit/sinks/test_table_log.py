@@ -196,7 +196,7 @@ def test_a_table_restored_to_before_the_last_batch_gets_no_further_one(log: Tabl
 
 
 def right_after_a_commit(monkeypatch: pytest.MonkeyPatch, act: Callable[[], object]) -> None:
-    """Somebody else is quicker than the look that follows a commit."""
+    """Let `act` run between a commit and the look that follows it."""
     create = LogView.create
 
     def create_and_act(view: LogView, version: int, content: bytes) -> bool:

@@ -80,7 +80,7 @@ def minutely(reading: Pipeline, monkeypatch: pytest.MonkeyPatch) -> datetime:
 
 
 def ran(reading: Pipeline, now: datetime, *batches: tuple[float, int]) -> LossClock:
-    """What is told of a stream whose batches were planned so many hours ago, and ended at an event."""
+    """Return the loss clock of a stream whose batches have this age in hours and this last event."""
     store, checkpoint = Store(reading.layout.root), Path(reading.layout.checkpoint("orders", "g0001"))
     read_or_create_current(store, reading.layout, "orders")
     for number, (hours, end) in enumerate(batches):

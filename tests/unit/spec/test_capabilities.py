@@ -1,4 +1,4 @@
-"""What goes with what: the table is what is enforced, for every combination, and each refusal helps."""
+"""Valid combinations: the table is enforced for every combination, and each refusal has a fix."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""What `expectations` of a table may say, as far as files tell."""
+"""Declarations of a table's `expectations`, as far as they can be checked without Spark."""
 
 from __future__ import annotations
 
@@ -85,7 +85,7 @@ def test_such_a_condition_is_refused_by_validate(project: ConfProject) -> None:
 
 
 def test_expectations_are_code_and_not_the_shape_of_a_checkpoint(project: ConfProject) -> None:
-    """What one declaration has begun another does not finish; a new one needs no new checkpoint."""
+    """A batch cannot be finished under another declaration, but a new one needs no new checkpoint."""
     before = project.resolve()
     after = expecting(project, "quarantine").resolve()
     assert code_of(before).rules != code_of(after).rules

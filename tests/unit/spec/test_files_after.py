@@ -1,4 +1,4 @@
-"""What becomes of files that were read: where they go, and what must hold before they may."""
+"""Actions for read files: where they are moved, and the conditions before that."""
 
 from __future__ import annotations
 

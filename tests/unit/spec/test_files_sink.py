@@ -1,4 +1,4 @@
-"""What a files sink may declare."""
+"""Valid declarations of a files sink."""
 
 from __future__ import annotations
 

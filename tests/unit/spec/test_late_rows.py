@@ -1,4 +1,4 @@
-"""What `late` may say."""
+"""Valid values of `late`."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""What `on_poison` may say."""
+"""Valid values of `on_poison`."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""How soon one run of a schedule can follow another."""
+"""The shortest time between two runs of a schedule."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""What is hidden in Spark's own words."""
+"""Secrets that are hidden in Spark's messages."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""What a sink hands rows to is looked for in the file, before anything runs."""
+"""A sink's function or class is found in its file before anything runs."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""The transform of a sink, as far as files tell: it exists, and it is part of the code."""
+"""A sink's transform, checked in its file: it exists, and it is part of the code digest."""
 
 from __future__ import annotations
 

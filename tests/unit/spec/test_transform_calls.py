@@ -1,4 +1,4 @@
-"""What the text of a transform shows for certain, without Spark; and what it does not show."""
+"""Errors that the text of a transform proves without Spark, and those that it does not prove."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""What a conf file may be made of, before any model looks at it."""
+"""Valid YAML of a conf file, before any model reads it."""
 
 from __future__ import annotations
 

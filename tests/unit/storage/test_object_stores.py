@@ -1,4 +1,4 @@
-"""One root, three clients: what each is told, and that nobody sees a secret."""
+"""One root and three clients: the options of each, and no visible secret."""
 
 from __future__ import annotations
 

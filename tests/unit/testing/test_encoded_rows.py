@@ -78,7 +78,7 @@ class Encoded:
         return [value for one in RecordEncoder(self.stream).records(rows) if (value := one.value) is not None]
 
     def rows(self, *rows: dict[str, Any]) -> list[dict[str, Any]]:
-        """What becomes of them in the pipeline."""
+        """Return the rows that the pipeline decodes from them."""
         assert self.stream.spec.payload is not None
         decoder = decoder_of(self.stream.spec.payload, self.stream.environment.project.schemas)
         return list(decoder.decode(pa.array(self.records(*rows), pa.binary())).rows.to_pylist())

@@ -1,4 +1,4 @@
-"""Which arrivals of rows are fair, and that the smallest one that fails is found."""
+"""Fair orders of arrival, and the search for the smallest failing one."""
 
 from __future__ import annotations
 
@@ -165,7 +165,7 @@ def test_a_run_that_crashes_is_started_again_once() -> None:
     [
         (10, 5, 5, (0, 10)),
         (9, 5, 5, (0, 5)),
-        # Windows of ten minutes each five: that from -5 on has the first row, too.
+        # Ten-minute windows every five minutes: the one from -5 on also has the first row.
         (10, 10, 5, (-5, 5)),
         (14, 10, 5, (-5, 5)),
         (4, 5, 5, None),

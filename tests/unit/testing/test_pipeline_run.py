@@ -1,4 +1,4 @@
-"""What a test hands in, and what is said of a slip of the pen; nothing runs here."""
+"""A test's inputs and the errors for typos; no pipeline runs here."""
 
 from __future__ import annotations
 
@@ -231,7 +231,7 @@ def test_a_pipeline_that_does_not_exist_is_refused_with_the_near_one(project: Co
 
 
 class NamesTopics:
-    """What of a broker is asked for before a pipeline runs."""
+    """The part of a broker that is used before a pipeline runs."""
 
     bootstrap_servers = "localhost:1"
 

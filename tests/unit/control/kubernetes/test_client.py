@@ -114,7 +114,7 @@ def test_a_refusal_that_is_no_json_is_told_as_it_is(
 
 
 def test_nobody_at_the_address_is_unavailable(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    # Port 1 is nobody's.
+    # No process listens on port 1.
     client = client_of("http://127.0.0.1:1", tmp_path, monkeypatch)
     with pytest.raises(UnavailableError) as caught:
         client.get(PODS, "a")

@@ -1,4 +1,4 @@
-"""Which control plane a namespace is, whoever works in it, and that a laptop with its root is another one."""
+"""Identity of a namespace's control plane for all its users; a laptop with the same root is another one."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""How often the API server is asked for 1,000 streams that run: as often as for one."""
+"""The number of API server requests for 1,000 running streams is the same as for one."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""What documents tell of a driver: one table of what can be seen at one moment."""
+"""State of a driver from Kubernetes documents: one table of the cases at one moment."""
 
 from __future__ import annotations
 

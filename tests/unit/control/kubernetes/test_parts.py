@@ -1,4 +1,4 @@
-"""Parts of a verb that need Spark, as Jobs: one pod that works alone, found by whoever repeats the verb."""
+"""Parts of verbs that need Spark, as Jobs: one pod works, and every repeat of the verb finds it."""
 
 from __future__ import annotations
 
@@ -32,7 +32,7 @@ def test_a_part_is_a_job_of_one_pod_that_works_alone(cluster_project: ClusterPro
         *("--env", "/etc/tidemill/environment/plant.yaml", "--pipeline", "orders"),
         *("--run-id", "table_restore-1", "--restore", "{}"),
     ]
-    # It makes no executors, and answers nobody.
+    # The pod starts no executors and serves no requests.
     assert pod["automountServiceAccountToken"] is False
     assert {"livenessProbe", "readinessProbe", "startupProbe"} & container.keys() == set()
     assert start.slot_name == "tidemill-orders.verb"
@@ -51,11 +51,11 @@ def test_a_game_day_is_a_pod_with_memory_for_two_drivers_and_keeps_no_verb_waiti
     assert (start.slot_name, verb.slot_name) == ("tidemill-orders.aside", "tidemill-orders.verb")
     (other,) = slot_objects.job(verb)["spec"]["template"]["spec"]["containers"]
     of_one = int(other["resources"]["limits"]["memory"].removesuffix("Mi"))
-    # And for whoever plays.
+    # Plus the memory of the process that plays the game day.
     assert container["resources"]["limits"]["memory"] == f"{2 * of_one + 512}Mi"
     assert container["resources"]["requests"]["cpu"] == other["resources"]["requests"]["cpu"]
     assert container.keys() == other.keys()
-    # Nobody is kept waiting for ever by a hung one.
+    # A hung game day ends by itself.
     assert slot_objects.job(start)["spec"]["activeDeadlineSeconds"] == 7200
     assert "activeDeadlineSeconds" not in slot_objects.job(verb)["spec"]
 
@@ -88,7 +88,7 @@ def test_a_game_day_that_is_asked_for_again_is_the_one_that_is_played(
     parts.finish(day.as_document())
     for thread in (first, again):
         thread.join()
-    # Whoever comes later, too.
+    # A later request gets the same result.
     parts.play().join()
     assert parts.came_to == [day, day, day]
     (job,) = parts.api.list(JOBS, {})

@@ -38,7 +38,7 @@ def test_drivers_of_a_cluster_are_pods(
     monkeypatch.setenv("KUBECONFIG", str(file))
     plane = open_control_plane(project.environment, {})
     assert isinstance(plane.runtime, KubernetesRuntime)
-    # Nobody is at that address: what it says is for the runtime's users to handle.
+    # No server listens at that address. The error is for the runtime's callers to handle.
     with pytest.raises(UnavailableError):
         plane.running("orders")
 

@@ -1,4 +1,4 @@
-"""A driver's log and events from the cluster: each once, however often somebody looks."""
+"""A driver's log and events from the cluster: each line once, however often it is read."""
 
 from __future__ import annotations
 

@@ -50,7 +50,7 @@ def rejecting(kind: Kind, error: Exception) -> Callable[[str, Kind], None]:
 
 
 def visit(plane: ControlPlane, clock: Clock) -> Outcome:
-    """What a visit comes to; the next one is a minute later."""
+    """Return the outcome of a visit; the next visit is a minute later."""
     (outcome,) = reconcile_streams(plane, clock=clock)
     clock.pass_by(60)
     return outcome

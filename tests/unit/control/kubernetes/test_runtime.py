@@ -1,4 +1,4 @@
-"""Drivers as pods: started once, found again, drained, killed, whoever dies or races in between."""
+"""Drivers as pods: started once, found again, drained, killed, despite crashes and races in between."""
 
 from __future__ import annotations
 

@@ -54,7 +54,7 @@ def namespace() -> ApiServerInMemory:
 
 
 def requests_of(project: ClusterProject, run: DriverRun) -> range:
-    """The numbers of all requests that a start makes if nobody disturbs it."""
+    """Return the numbers of all requests of an undisturbed start."""
     api, asked = namespace(), list[str]()
     api.before = lambda verb, _kind: asked.append(verb)
     project.runtime(api).start(run, "d1")
@@ -117,7 +117,7 @@ def test_a_claim_of_a_starter_that_died_is_free_after_a_while(
         api.settle()
         assert newest(runtime, pipeline).alive, number
         assert len(api.running_pods) == 1, number
-        # Nor is a Job left that nobody will ever let run.
+        # No Job is left that no control plane will ever resume.
         assert len(api.list(JOBS, {})) == (pipeline == "daily"), number
 
 
@@ -141,7 +141,7 @@ def test_a_starter_that_is_held_up_at_any_request_makes_no_second_driver(
 
 
 def another_one_starts(project: ClusterProject, api: ApiServerInMemory, clock: Clock, run: DriverRun) -> None:
-    """While somebody else sleeps for longer than a claim waits for its workload."""
+    """Start the driver again while another starter sleeps longer than a claim waits for its workload."""
     clock.pass_by(START_GRACE.total_seconds() + 1)
     project.runtime(api, clock=clock).start(run, "d1")
     api.settle()

@@ -36,7 +36,7 @@ def the_pod(api: ApiServerInMemory) -> Document:
 
 
 def grace_of(pod: Document) -> int:
-    """With how many seconds of grace a pod was told to go."""
+    """Return the grace period in seconds of a pod's deletion."""
     seconds: int = pod["metadata"]["deletionGracePeriodSeconds"]
     return seconds
 

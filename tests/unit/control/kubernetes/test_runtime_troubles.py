@@ -1,4 +1,4 @@
-"""An API server that is away, names that are taken, records that are damaged, and what is told of it all."""
+"""The runtime's errors: the API server is away, names are taken, records are damaged."""
 
 from __future__ import annotations
 

@@ -76,7 +76,7 @@ def test_the_second_claim_gets_the_files_of_the_first(monkeypatch: pytest.Monkey
         **SPEC,
         **FOLDER,
         "storageClassName": "",
-        # Whoever deletes the claim deletes no file.
+        # Deleting the claim deletes no file.
         "persistentVolumeReclaimPolicy": "Retain",
         "claimRef": {
             "apiVersion": "v1",

@@ -49,7 +49,7 @@ def no_secret(ended_at: datetime) -> dict[str, Any]:
         {"pods": (pod(no_secret(minutes_ago(4)), made_at=minutes_ago(60)),)},
         # About to be replaced.
         {"pods": (pod({"phase": "Failed", "reason": "Evicted"}, made_at=minutes_ago(60)),)},
-        # Deleted a moment ago, as far as anybody can tell.
+        # Its pod may have been deleted just now.
         {"stateful_set": stateful_set()},
         {"jobs": (job(conditions=DONE),)},
     ],

@@ -43,7 +43,7 @@ def read(
     form: CsvForm = FORM,
     evolution: Any = "rescue",
 ) -> Decoded:
-    """What becomes of the files `0`, `1` and so on."""
+    """Decode the files `0`, `1` and so on."""
     reported = create_autospec(Accumulator, instance=True)
     discovered = DiscoveredColumns(evolution, columns, 1, reported, form)
     files = [content.encode() if isinstance(content, str) else content for content in contents]
@@ -217,7 +217,7 @@ def test_a_byte_order_mark_and_lines_of_windows_are_no_part_of_names_and_values(
 
 
 def test_lines_in_quotes_are_never_records_however_many_they_are(tmp_path: Path) -> None:
-    """Whoever writes the text of a field could put records into a table else."""
+    """Otherwise, the author of a field's text could put records into a table."""
     text = "hello\n" + "a line of a log\n" * 2000 + "999,forged\nbye"
     assert good(tmp_path, f'id,name\n1,"{text}"\n2,ok\n'.encode()) == [
         ({"id": 1, "name": text}, None),
