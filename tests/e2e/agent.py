@@ -22,7 +22,7 @@ STORE = Store(LAYOUT.root)
 
 
 def status(pipeline: str) -> Any:
-    """What the driver says of itself."""
+    """Return the driver's status."""
     found = read_status(STORE, LAYOUT, pipeline)
     return None if found is None else found.model_dump(mode="json")
 
@@ -84,7 +84,7 @@ def rows(table: str, columns: list[str]) -> list[list[Any]]:
 
 
 def count(table: str) -> int:
-    """How many rows a table has."""
+    """Return the number of rows of a table."""
     found = open_table(LAYOUT.table(table))
     return 0 if found is None else found.count()
 
@@ -97,7 +97,7 @@ def answer(line: str) -> dict[str, Any]:
     request = json.loads(line)
     try:
         return {"answer": VERBS[request["verb"]](**request["arguments"])}
-    except Exception as error:  # noqa: BLE001  # an entry point: the test is told, and asks on
+    except Exception as error:  # noqa: BLE001  # an entry point: the test gets the error and asks again
         return {"error": f"{type(error).__name__}: {error}"}
 
 

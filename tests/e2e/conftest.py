@@ -18,8 +18,9 @@ NAMESPACE = "tidemill-e2e"
 # Events that are there before the streams are, so that the first batch has something to do.
 FIRST_EVENTS = 2_000
 
-# Longest one test may take, in seconds: an install, or a few restarts of drivers. This and every other bound
-# of these tests is several times what two quiet cores need: a machine that is four times slower passes, too.
+# Maximum duration of one test in seconds: an install, or a few restarts of drivers. Every bound of these
+# tests is several times what two quiet cores need, so the tests also pass on a machine that is four times
+# slower.
 TIMEOUT_SECONDS = 1200
 
 
@@ -32,7 +33,7 @@ def pytest_collection_modifyitems(items: list[pytest.Item]) -> None:
 
 @pytest.hookimpl(wrapper=True)
 def pytest_runtest_makereport(item: pytest.Item) -> Iterator[None]:
-    """Beside a failure: what the namespace looked like."""
+    """Attach the state of the namespace to a failure report."""
     report = yield
     if report.failed and "platform" in getattr(item, "fixturenames", []):
         report.sections.append(("cluster", report_on(Release(Cluster(NAMESPACE)))))

@@ -1,8 +1,8 @@
-"""Asks the API server from inside a pod, with the pod's own token: requests in JSON in, answers in JSON out.
+"""Send requests to the API server from inside a pod, with the pod's own token: JSON in, JSON out.
 
-Runs on its own in a driver's pod, as whoever writes a transform could: `python -c <this file> < requests`. A
-request is `[method, path]` or `[method, path, content type, body]`; its answer is the status and, of a
-refusal, what the API server says.
+The program runs in a driver's pod, as any author of a transform could run it: `python -c <this file> <
+requests`. A request is `[method, path]` or `[method, path, content type, body]`. The answer is the status
+and, if the request is refused, the API server's message.
 """
 
 import json

@@ -63,7 +63,7 @@ def test_airflow_shows_the_streams_as_reconciled(platform: Platform) -> None:
     run_id, state = found
     assert state == "success"
     decided = platform.airflow.result(STREAMS_DAG_ID, run_id, "reconcile")
-    # The demo that reads a socket is declared as a stream, too, and may not run on a cluster.
+    # The demo that reads a socket is also declared as a stream, but may not run on a cluster.
     assert set(decided) == {BRONZE, WINDOWS, "socket_word_count"}
 
 
@@ -86,7 +86,7 @@ def test_an_incremental_run_is_one_job_also_when_its_task_is_cleared(platform: P
     # Events of the next day, so that a day is over and has rows.
     platform.feed(500)
     platform.assert_exact()
-    # Its first scheduled run; one triggered beside it would find nothing left to read.
+    # The first scheduled run. Another, triggered run would find no data to read.
     platform.airflow.unpause(dag_id)
     (run,) = until(lambda: platform.airflow.runs(dag_id), f"{dag_id} is scheduled", RECONCILED_SECONDS)
     run_id = run["dag_run_id"]

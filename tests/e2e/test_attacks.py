@@ -1,7 +1,7 @@
-"""What whoever writes a transform could try: requests from inside a driver's pod, with the pod's own token.
+"""Attacks by the author of a transform: requests from inside a driver's pod, with the pod's own token.
 
-Each is tried for real, as a dry run where it would change something: the API server decides as it would, and
-does nothing.
+Requests that would change something are dry runs: the API server decides as it would for a real one, and does
+nothing.
 """
 
 from __future__ import annotations

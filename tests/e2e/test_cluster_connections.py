@@ -1,4 +1,4 @@
-"""A real cluster by Airflow connections: a kubeconfig beside a pod's account, and a run claimed by one."""
+"""Airflow connections to a real cluster: by kubeconfig, by a pod's account, and a run claimed by one."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Row S38: executors follow the lag, and whoever comes and goes, each row is once in the table."""
+"""Row S38: executors follow the lag, and each row is in the table once although executors come and go."""
 
 from __future__ import annotations
 
@@ -29,7 +29,7 @@ GONE_SECONDS = IDLE_SECONDS + 240
 
 @contextmanager
 def elastic(platform: Platform) -> Iterator[None]:
-    """The stream with another size for the length of a `with` block; meanwhile nobody reconciles it."""
+    """Run the stream with another size for the length of a `with` block, without reconciliation."""
     declaration = with_run(declared(platform, WINDOWS), size=SIZE)
     project = with_declaration(platform, WINDOWS, declaration)
     platform.airflow.unpause(STREAMS_DAG_ID, is_paused=True)

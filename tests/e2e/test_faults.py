@@ -40,7 +40,7 @@ AWAY_SECONDS = 120
 
 
 def gone(platform: Platform, pod: Document) -> bool:
-    """Whether this very pod is not there any more."""
+    """Return True if this pod no longer exists."""
     return uid_of(platform.driver(WINDOWS)) != uid_of(pod)
 
 

@@ -18,10 +18,10 @@ GONE_SECONDS = 200
 FENCED = 75
 FENCED_SECONDS = 150
 
-# Looks of the reconciliation, a minute apart, at a stream that the cluster lets nobody make.
+# Number of reconciliations, a minute apart, of a stream that cannot be created in the cluster.
 LOOKS = 3
 
-# A project whose drivers would be processes beside the command line, on the root of this release.
+# A project with local drivers, on the storage root of this release.
 LAPTOP = """
 import pathlib, shutil, sys, yaml
 project, release, laptop = sys.argv[1:]
@@ -80,7 +80,7 @@ def test_a_stream_that_nobody_may_make_is_red_and_starts_by_itself_once_it_may_b
 
 
 def exit_codes(platform: Platform) -> set[int]:
-    """How the containers of the driver's pod have ended so far."""
+    """Return the exit codes of the driver's containers so far."""
     statuses = (platform.driver(WINDOWS) or {"status": {}})["status"].get("containerStatuses", [])
     ends = [
         status.get(state, {}).get("terminated") for status in statuses for state in ("state", "lastState")

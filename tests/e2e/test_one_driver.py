@@ -1,7 +1,8 @@
-"""Two drivers never: rounds of what people and clusters do to a stream, at random moments.
+"""A stream never has two drivers: rounds of user actions and cluster faults, at random moments.
 
-Containers are watched, by the kubelet's times. Where a pod is deleted by force, its container may live on for
-a moment that nobody is told of: there the tables say that the older driver wrote nothing after the newer one.
+The test watches containers, by the kubelet's times. A pod that is deleted by force may leave its container
+running for an unknown time. In that case the tables must show that the older driver wrote nothing after the
+newer one.
 """
 
 from __future__ import annotations

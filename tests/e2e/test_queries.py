@@ -14,7 +14,7 @@ from tests.support.port_forward import fetched, port_forward
 from tests.support.release import NAME
 from tidemill.names import kubernetes_name
 
-# As `queries show` tells how something in a pod is reached.
+# The access command for something in a pod, as `queries show` prints it.
 COMMAND = re.compile(
     r"kubectl -n (?P<namespace>\S+) port-forward (?P<target>\S+) (?P<port>\d+), then http://127\.0\.0\.1"
 )
@@ -59,12 +59,12 @@ def test_the_query_of_a_running_stream_is_told_by_command_line_port_and_sparks_o
 
 
 def restarts_of(pod: Document) -> int:
-    """How often its containers were started again."""
+    """Return the number of container restarts."""
     return sum(status["restartCount"] for status in pod["status"]["containerStatuses"])
 
 
 def opened(told_how: str) -> Any:
-    """What is printed, done; the port here may be another one."""
+    """Forward the port as the printed command does; the local port may differ."""
     found = COMMAND.match(told_how)
     assert found is not None, told_how
     return port_forward(Cluster(found["namespace"]), found["target"], int(found["port"]))
@@ -90,7 +90,7 @@ def see_the_port(url: str, query: dict[str, Any], committed: int) -> None:
     assert told(url, "/progress")[-1]["batchId"] >= committed
     assert "== Physical Plan ==" in fetched(f"{url}/explain")[1]
     assert [fetched(f"{url}{path}")[0] for path in ("/healthz", "/readyz")] == [200, 200]
-    # It only tells.
+    # The port is read-only.
     assert fetched(f"{url}/status", method="POST")[0] == 405
 
 
@@ -109,5 +109,5 @@ def see_sparks_ui(url: str, query_run_id: str, secret: str) -> None:
 
 
 def secret_of(platform: Platform) -> str:
-    """What driver and executors prove to each other."""
+    """Return the secret with which driver and executors authenticate each other."""
     return platform.streams.secret(f"{NAME}-rpc")["secret"]

@@ -77,7 +77,7 @@ class TestApi(ApiContract):
 
 
 def until(runtime: KubernetesRuntime, name: str, expectation: str, says: str) -> StartedDriver:
-    """Wait until a living driver's process text tells of something."""
+    """Wait until the process text of a living driver contains `says`."""
 
     def look() -> StartedDriver | None:
         found = runtime.last_start(name)

@@ -232,7 +232,7 @@ def secret_values(platform: Platform) -> dict[str, str]:
 
 
 def dumps(platform: Platform) -> dict[str, str]:
-    """Whatever somebody without a right to Secrets may get to see."""
+    """Return all texts that a user without access to Secrets may see."""
     kinds = "pods,configmaps,statefulsets,deployments,jobs,services,events,poddisruptionbudgets"
     texts = {}
     for place in (platform.cluster, platform.streams):

@@ -1,4 +1,4 @@
-"""What needs Spark and is no driver: asked for in Airflow, or typed in the scheduler, which has none."""
+"""Verbs that need Spark but no driver: requested in Airflow or typed in the scheduler, which has no Spark."""
 
 from __future__ import annotations
 
@@ -21,10 +21,10 @@ PARTS = f"tidemill/pipeline={WINDOWS},tidemill/mode=verb"
 # Seconds for the pod of a part to run.
 PART_TIMEOUT_SECONDS = 300
 
-# Seconds for a game day beside live streams, on a machine that does something else, too.
+# Seconds for a game day next to live streams, on a machine that is also busy with other work.
 GAME_DAY_TIMEOUT_SECONDS = 1_800
 
-# Ends the process of a verb in the pod where somebody typed it.
+# Kills the process of a verb in the pod in which it was typed.
 KILL = """
 import os, pathlib, signal, sys
 for path in pathlib.Path("/proc").glob("[0-9]*/cmdline"):

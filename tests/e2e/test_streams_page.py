@@ -14,7 +14,7 @@ from tidemill.names import kubernetes_name
 
 PAGE = "/tidemill/api"
 
-# As dags/README.md says: Airflow's own commands grant only what somebody has made before.
+# See dags/README.md: Airflow's own commands only grant permissions that already exist.
 GRANT = """
 import sys
 from airflow.providers.fab.auth_manager.cli_commands.utils import get_application_builder
@@ -24,7 +24,8 @@ with get_application_builder() as builder:
     builder.sm.add_permission_to_role(builder.sm.find_role(sys.argv[1]), permission)
 """
 
-# Seconds for the next look of the page's own: every three while somebody asks, longer on busy cores.
+# Seconds for the page's next look. It looks every three seconds while a user has it open, but later on busy
+# cores.
 LOOK_SECONDS = 120
 
 
@@ -95,14 +96,14 @@ def see_the_ledger(platform: Platform) -> None:
 
 
 def see_that_it_cannot_write(platform: Platform) -> None:
-    """Whoever takes over the API server cannot touch the lake."""
+    """An attacker who controls the API server cannot write to the lake."""
     target = f"deployment/{NAME}-api-server"
     with pytest.raises(RefusedError, match="Read-only file system"):
         platform.cluster("exec", target, "--container=api-server", "--", "touch", f"{platform.root}/written")
 
 
 def see_the_log(platform: Platform) -> None:
-    """For those alone who may read the view of records, which nobody may before it is granted."""
+    """Only users who may read the view of records see the log; by default, no user may."""
     code, text = platform.airflow.page(f"{PAGE}/pipelines/{WINDOWS}/log")
     assert code == 403, text
     platform.cluster(*platform.in_scheduler("python", "-c", GRANT, "Admin"))

@@ -1,4 +1,4 @@
-"""What a driver may make: what the policies are made of. What they let through, e2e asks an API server."""
+"""The admission policies for drivers, as the chart renders them; e2e tests ask an API server."""
 
 from __future__ import annotations
 

@@ -41,7 +41,7 @@ def selects(selector: Document, labels: dict[str, str]) -> bool:
 
 
 class Network:
-    """Who reaches whom under the policies of a release."""
+    """The connections that a release's network policies allow."""
 
     def __init__(self, documents: list[Document]) -> None:
         self._policies = [each for each in documents if each["kind"] == "NetworkPolicy"]
@@ -49,7 +49,7 @@ class Network:
         self.pods = {labels[COMPONENT]: labels for labels in own} | STREAM_PODS
 
     def allows(self, source: str, target: str | None, port: int) -> bool:
-        """Whether a connection is let out by one end and in by the other; the world outside takes all."""
+        """Return True if one end lets a connection out and the other lets it in; the outside accepts all."""
         out = self._open(source, target, port, "Egress")
         return out and (target is OUTSIDE or self._open(target, source, port, "Ingress"))
 
@@ -63,7 +63,7 @@ class Network:
         return any(self._fits(rule, (pod, other), port, direction) for rule in rules)
 
     def policies_for(self, pod: str) -> list[Document]:
-        """What the policies of its namespace that select a pod say."""
+        """Return the policies in a pod's namespace that select it."""
         own = [each["spec"] for each in self._policies if namespace_of(each) == where(pod)]
         return [policy for policy in own if selects(policy["podSelector"], self.pods[pod])]
 
@@ -74,7 +74,7 @@ class Network:
         return right_port and (peers is None or any(self._is(peer, *ends) for peer in peers))
 
     def _is(self, peer: Document, pod: str, other: str | None) -> bool:
-        """Whether a peer of a policy for `pod` means the other end."""
+        """Return True if a peer of a policy for `pod` matches the other end."""
         if "ipBlock" in peer or other is OUTSIDE:
             return "ipBlock" in peer and other is OUTSIDE
         named = peer.get("namespaceSelector", {"matchLabels": {"kubernetes.io/metadata.name": where(pod)}})

@@ -1,4 +1,4 @@
-"""What is there with which values: the whole, only what streams need, nothing that is off."""
+"""Objects that the chart renders for some values: all, only those that streams need, none that are off."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""What every pod of the chart has, whatever it is for."""
+"""Properties that every pod of the chart has."""
 
 from __future__ import annotations
 
@@ -77,12 +77,12 @@ def test_the_trial_fits_into_two_cores() -> None:
     size = environment_file(documents)["sizes"]["small"]
     driver, executors = size["driver"], size["executors"]
     stream = quantity(driver["cpu_request"]) + executors["min"] * quantity(executors["cpu_request"])
-    # Two streams, one incremental run beside them, and a quarter of a core for the cluster itself.
+    # Two streams, one incremental run at the same time, and a quarter of a core for the cluster itself.
     assert chart + 3 * stream <= 2 - Fraction(1, 4)
 
 
 def cores(template: Document) -> Fraction:
-    """What a pod reserves; init containers come before the others and are smaller."""
+    """Return the CPU that a pod reserves; init containers run earlier and are smaller."""
     return sum(
         (quantity(each["resources"]["requests"]["cpu"]) for each in template["spec"]["containers"]),
         Fraction(),

@@ -51,7 +51,7 @@ def test_a_quota_has_room_for_the_pipelines_of_this_repository_with_all_their_ex
 
 
 def total(size: DriverSize, amount: Callable[[Resources], int]) -> int:
-    """What a driver takes with all executors that it may have."""
+    """Return the resources of a driver with its maximum number of executors."""
     executors = size.executors
     return amount(size.driver) + (executors.max * amount(executors) if executors else 0)
 

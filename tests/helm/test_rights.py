@@ -1,4 +1,4 @@
-"""Who may do what, and where: roles exactly as agreed, tokens only where one talks to the Kubernetes API."""
+"""RBAC: roles are exactly as agreed, and only pods that use the Kubernetes API have a token."""
 
 from __future__ import annotations
 
@@ -126,7 +126,7 @@ def test_the_namespace_of_streams_takes_restricted_pods_only_and_outlives_the_re
     assert namespace["metadata"]["name"] == STREAMS
     assert namespace["metadata"]["labels"]["pod-security.kubernetes.io/enforce"] == "restricted"
     assert namespace["metadata"]["annotations"] == {"helm.sh/resource-policy": "keep"}
-    # Where somebody has made it before, with Secrets, helm would refuse to make it its own.
+    # Helm would refuse to adopt a namespace that was created before, for example with Secrets.
     assert of_kind(render("azure"), "Namespace") == {}
 
 

@@ -26,7 +26,7 @@ def certificates(tmp_path_factory: pytest.TempPathFactory) -> Certificates:
 
 @pytest.fixture(scope="session")
 def signing_key() -> SigningKey:
-    """Whose tokens the broker's encrypted listener takes, beside the connection string."""
+    """Return the signing key of the tokens that the broker's encrypted listener accepts."""
     return SigningKey()
 
 

@@ -50,11 +50,12 @@ def test_a_backfill_in_chunks_goes_on_with_those_that_are_left(orders: Orders) -
     assert (len(progress.done), progress.chunks >= 3, progress.left) == (progress.chunks, True, timedelta())
     assert len({chunk.run_id for chunk in progress.done.values()}) == 2
     commits = [c.entry for c in orders.lake.ledger("silver/paid") if c.entry and c.entry.plan == plan.digest]
-    # One a chunk, and one more of the chunk that was committed and not told.
+    # One commit per chunk, and one more of the chunk that was committed but not reported.
     assert len(commits) == progress.chunks + 1
     assert len(orders.places("silver/paid")) == len(set(orders.places("silver/paid"))) == 50
     assert len(orders.lake.quarantined("paid")) == 4
-    # Asked for again, it is done again as a whole; so is one whose first chunks somebody has taken back.
+    # A repeated request runs the whole backfill again. The same holds after a restore that took back its
+    # first chunks.
     version = DeltaTable(str(orders.lake.root / "tables/silver/paid")).version()
     orders.delete("silver/paid", "true")
     with pytest.raises(DiedError):

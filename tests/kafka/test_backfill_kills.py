@@ -1,4 +1,4 @@
-"""A backfill by a real driver, killed beside a live stream and OPTIMIZE, and repeated."""
+"""A real driver's backfill is killed and repeated while a live stream and OPTIMIZE run."""
 
 from __future__ import annotations
 
@@ -67,5 +67,5 @@ def test_a_killed_and_repeated_backfill_beside_a_stream_loses_and_duplicates_not
 
 
 def rows_in(table: Path) -> int:
-    """As its log says: asked again and again beside the stream."""
+    """Return the number of rows from the log, because a stream changes the table at the same time."""
     return sum(DeltaTable(str(table)).get_add_actions(flatten=True).column("num_records").to_pylist())

@@ -1,6 +1,6 @@
-"""Backfills beside a stream that goes on: rows are replaced by what they prove, and no other row is touched.
+"""Backfills while a stream runs: they replace exactly the rows that provably belong to the range.
 
-The live stream commits at the worst moments: after the plan, and while the backfill is at work.
+The live stream commits at the worst moments: after the plan, and during the backfill.
 """
 
 from __future__ import annotations
@@ -60,7 +60,7 @@ def refused(plan: Callable[[], BackfillPlan]) -> UsageError:
 def test_rows_of_a_filter_that_the_stream_adds_meanwhile_stay(
     orders: Orders, event_time: dict[str, str] | None
 ) -> None:
-    """A transform, no windows: time alone would not tell the new rows from those of the range."""
+    """Without windows, time alone cannot distinguish the new rows from those of the range."""
     pipeline = orders.pipeline("paid", FILTER, event_time=event_time)
     orders.send(20)
     pipeline.run_incremental()
@@ -105,7 +105,7 @@ def test_deleted_rows_come_back_in_their_range_alone(orders: Orders) -> None:
 
 
 def test_ranges_that_adjoin_leave_no_record_without_a_time_between_them(orders: Orders) -> None:
-    """The schema asks for no time. The second of them has none, too, and lies on the first one's side."""
+    """The schema requires no time. The record at the border has none either, and is in the first range."""
     orders.requires("id", "price")
     pipeline = orders.pipeline("paid", sinks=[{"delta": {"table": "bronze/paid"}}])
     orders.send(10)
@@ -242,7 +242,7 @@ def test_a_table_of_other_columns_is_refused_before_anything_is_written(orders: 
 
 @pytest.mark.soak
 def test_a_stream_begins_at_a_moment_of_the_brokers_time(orders: Orders) -> None:
-    """Spark gives such options precedence over offsets: a backfill of the rest must not begin there, too."""
+    """Spark prefers such options over offsets, but a backfill of the rest must not begin there."""
     orders.send(10)
     # The producers' clock is this machine's, in milliseconds.
     start = {"topic": orders.topic, "starting_offsets": datetime.now(UTC) + timedelta(milliseconds=1)}

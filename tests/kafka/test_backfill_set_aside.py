@@ -27,7 +27,7 @@ __all__ = ["orders"]
 def test_a_record_is_in_the_table_or_in_quarantine_after_the_schema_has_changed(
     orders: Orders, by_offsets: bool
 ) -> None:
-    """What is rejected now leaves the table, what is accepted now leaves the quarantine."""
+    """Records that are now rejected leave the table, and records that are now accepted leave quarantine."""
     pipeline = orders.pipeline("paid", sinks=[{"delta": {"table": "bronze/paid"}}])
     orders.send(10)
     orders.send(5, without="price")

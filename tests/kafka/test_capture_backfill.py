@@ -1,4 +1,4 @@
-"""Backfills of what a hub has forgotten: the archive for the past, the hub for the rest, beside a stream."""
+"""Backfills past a hub's retention next to a stream: old events from the archive, the rest from the hub."""
 
 from __future__ import annotations
 
@@ -107,7 +107,7 @@ def test_a_gap_between_archive_and_hub_is_named_before_anything_runs(hub: Captur
 def test_an_archive_of_a_former_hub_of_the_same_name_is_not_joined(
     hub: CapturedHub, numbers: range, said: str
 ) -> None:
-    """Its numbers began at 0, too; the hub of today may have as many events by now, or not."""
+    """The former hub's sequence numbers also began at 0, and the current hub may have reached them or not."""
     hub.send(20)
     last_year = datetime(2025, 1, 1, tzinfo=UTC)
     hub.archive.write(0, last_year, [Event(number, last_year) for number in numbers])

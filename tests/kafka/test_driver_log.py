@@ -1,4 +1,4 @@
-"""What a driver's process prints, Java's part included: nothing of a record."""
+"""A driver's process, including its JVM, prints nothing of a record."""
 
 from __future__ import annotations
 
@@ -18,7 +18,7 @@ from tidemill.errors import DataError
 MARK = "payload-7c1e"
 PROPERTIES = {"id": {"type": "integer"}, "note": {"type": "string"}}
 
-# Seconds for a driver to find the records at which its transform fails; half a minute beside other sessions.
+# Seconds for a driver to find the records that make its transform fail. It takes 30 next to other sessions.
 END_TIMEOUT_SECONDS = 300
 
 # At 1 in Java, at 2 in Python.

@@ -1,4 +1,4 @@
-"""Records that cannot be read: kept as they came, told where they lie, and no hindrance to the others."""
+"""Unreadable records are kept unchanged, are reported with their offset, and do not block other records."""
 
 from __future__ import annotations
 

@@ -128,14 +128,14 @@ def test_a_driver_outlives_a_missing_broker_a_missing_topic_and_a_crash_of_the_b
 
 
 def said(drivers: Drivers) -> Status:
-    """What the driver says of itself now."""
+    """Return the driver's current status."""
     status = drivers.status(BRONZE)
     assert status is not None
     return status
 
 
 def stall(drivers: Drivers, driver: DriverProcess, within: timedelta) -> Stall | None:
-    """What reconciliation would say of it, with so much patience."""
+    """Return the stall that reconciliation would find with this limit."""
     status = said(drivers)
     running = StartedDriver(
         pipeline=BRONZE,

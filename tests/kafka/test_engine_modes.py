@@ -90,7 +90,7 @@ def test_bronze_is_the_same_row_for_row_in_every_mode(kafka: Kafka, topic: str, 
 
 
 def see_lineage(lake: IotLake, topic: str, *, accepted: int, rejected: int) -> None:
-    """Told of all batches together: each record of the topic once, and the rows of both tables."""
+    """Check that all events together cover each record of the topic once and the rows of both tables."""
     ends: dict[str, int] = {}
     rows: Counter[str] = Counter()
     for event in events_since(lake.lake.store, lake.bronze.resolved, datetime(2024, 1, 1, tzinfo=UTC)):
@@ -166,7 +166,7 @@ def hot(windows: dict[tuple[str, datetime], int]) -> list[tuple[str, datetime]]:
 
 
 def closed_all(pipeline: LakePipeline) -> bool:
-    """Whether a batch has run with the watermark that the closing event brought."""
+    """Return True if a batch has run with the watermark of the closing event."""
     batches = checkpoint(pipeline)
     last = batches.last_committed()
     planned = None if last is None else batches.planned(last)
@@ -188,7 +188,7 @@ def records_by_batch(pipeline: LakePipeline) -> list[int]:
 
 @dataclass
 class Replayed:
-    """What the first stateful operator must do with each accepted event, batch by batch."""
+    """Expected results of the first stateful operator for each accepted event, batch by batch."""
 
     late: int
     repeated: int
@@ -196,9 +196,9 @@ class Replayed:
 
 
 def replay(pipeline: LakePipeline, records: list[Record], events: list[Event]) -> Replayed:
-    """Go through the batches as the checkpoint tells them.
+    """Replay the batches of the checkpoint.
 
-    Spark drops from a batch what is not after the watermark that the batch before ran with.
+    Spark drops events of a batch that are not later than the watermark of the batch before.
     """
     by_value = {event.value: event for event in accepted(events)}
     batches, limit = checkpoint(pipeline), datetime.min.replace(tzinfo=UTC)

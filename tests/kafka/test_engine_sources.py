@@ -1,4 +1,4 @@
-"""What a Kafka source reads: topics by name and pattern, certain partitions, given offsets, headers."""
+"""Tests of the Kafka source: topics by name and pattern, partitions, start offsets, headers."""
 
 from __future__ import annotations
 

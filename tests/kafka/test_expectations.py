@@ -1,4 +1,4 @@
-"""Rows of a topic that violate expectations: told by their place, and the same in every mode."""
+"""Rows of a topic that violate expectations are reported with their offset, and alike in every mode."""
 
 from __future__ import annotations
 

@@ -37,7 +37,7 @@ def orders(lake: Lake, topic: str, writer: str) -> LakePipeline:
 
 
 def places(lake: Lake) -> Counter[int]:
-    """How often each offset is in the table or in the quarantine."""
+    """Return how often each offset is in the table or in the quarantine."""
     rows = [row["kafka_offset"] for row in lake.rows("bronze/orders")]
     return Counter([*rows, *(row["offset"] for row in lake.quarantined("orders"))])
 

@@ -34,7 +34,7 @@ QUOTA, RECORD_BYTES, RECORDS = 60_000, 2_000, 200
 
 @pytest.fixture
 def strict(tmp_path: Path, certificates: Certificates) -> Iterator[Kafka]:
-    """A broker that cuts connections, as a hub does; and throttles nobody, which takes longer than that."""
+    """Yield a broker that closes idle connections, as a hub does, but does not throttle, which is slower."""
     config = BrokerConfig(
         tmp_path / "broker",
         login=PlainLogin(EVENT_HUBS_USER, CONNECTION_STRING),
@@ -136,7 +136,7 @@ def alter_quota(spark: SparkSession, kafka: Kafka, limit: float | None) -> None:
 
 
 def throttled(kafka: Kafka, hub: str) -> int:
-    """How often the broker throttles the same user, as a consumer of its own is told."""
+    """Return how often the broker throttles another consumer of the same user."""
     told: list[float] = []
     options = {
         **kafka.client_options(SASL_SSL),

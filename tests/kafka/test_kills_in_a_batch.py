@@ -7,7 +7,7 @@ from pathlib import Path
 from tests.support.batch_kills import STEPS, batch_kills
 from tests.support.kafka import Kafka
 
-# Inside the commit of the first table: nobody has heard of it, and the second table has nothing.
+# Inside the commit of the first table: the driver has no confirmation, and the second table has no rows.
 STEP = "arrow landed"
 
 

@@ -87,7 +87,7 @@ def protobuf(number: int, at: datetime = NOON, **fields: Any) -> bytes:
 
 @dataclass(frozen=True)
 class Format:
-    """What is declared, what is sent, and what becomes of it."""
+    """A payload declaration, sent records, and their expected results."""
 
     payload: dict[str, Any]
     good: list[bytes]
@@ -256,7 +256,7 @@ def test_good_records_become_rows_and_broken_ones_go_to_the_quarantine_in_every_
 
 
 def registered(lake: Lake, topic: str, url: str, name: str) -> LakePipeline:
-    """A pipeline whose writers' schemas a registry tells."""
+    """Declare a pipeline whose writer schemas are in a registry."""
     file = lake.folder / "conf/environments/local.yaml"
     document = yaml.safe_load(file.read_text())
     file.write_text(yaml.safe_dump({**document, "schema_registry": {"url": url}}))
@@ -294,7 +294,7 @@ def test_writers_schemas_of_a_registry_are_kept_and_its_absence_repeats_the_batc
     pipeline.run_incremental()
     bounds = (json.dumps({topic: {"0": offset}}) for offset in (2, 4))
     pipeline.backfill(**dict(zip(("start_offsets", "end_offsets"), bounds, strict=True)))
-    # Nobody can say by now whether the number of that one is known.
+    # Without the registry, it is unknown whether that schema id is registered.
     with pytest.raises(Exception) as failed:  # noqa: PT011
         pipeline.backfill("2020-01-01", "2030-01-01")
     assert classify(failed.value).error_id == "TIDE-SRC-020"

@@ -168,7 +168,7 @@ def test_poison_is_bounded_and_found_anew_by_a_backfill_which_takes_back_what_is
     assert (error.facts["left_out_before"], error.facts["most"]) == (1, 1)
     assert [place(row) for row in lake.quarantined("readings")] == [poison]
 
-    # Other code tries them anew: the batch that stopped, and by a backfill what was left out.
+    # New code tries these records again: the stopped batch itself, and the left-out records in a backfill.
     corrected = readings(lake, topic, CORRECTED, max_poison_records=1)
     corrected.run_incremental()
     assert ids(lake) == Counter([*rows, *others])

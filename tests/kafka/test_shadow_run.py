@@ -1,4 +1,4 @@
-"""A shadow run beside a live stream that reads the same topic, and one that is killed."""
+"""Shadow runs of a live stream that reads the same topic, one of them killed."""
 
 from __future__ import annotations
 
@@ -42,7 +42,7 @@ SETTINGS = IotSettings(
 NAME = "iot_device_windows"
 BATCHES = 2
 
-# Seconds for Spark's part, which takes about 30 beside a driver on two cores.
+# Seconds for the Spark part, which takes about 30 next to a driver on two cores.
 PART_TIMEOUT_SECONDS = 300.0
 
 ROUNDED_OTHERWISE = ('F.avg("temperature"), 6)', 'F.avg("temperature"), 1)')
@@ -50,7 +50,7 @@ ROUNDED_OTHERWISE = ('F.avg("temperature"), 6)', 'F.avg("temperature"), 1)')
 
 @pytest.fixture
 def iot(tmp_path: Path, spark: SparkSession, kafka: Kafka, topic: str) -> IotLake:
-    # A pause between batches leaves cores for what runs beside them.
+    # A pause between batches leaves CPU time for other processes.
     return IotLake(tmp_path / "lake", spark, kafka.bootstrap_servers, topic, trigger="3 seconds")
 
 

@@ -40,7 +40,7 @@ def test_a_partition_that_has_most_of_the_records_is_found_and_read_by_several_t
     assert (finding.facts["rows_of_it"], finding.facts["rows_of_all"]) == (1200, sum(EACH))
     assert (finding.runbook, finding.severity) == ("skewed-source", "note")
     assert "minPartitions" in finding.fix
-    # What waited after each batch is told, too, of the partition that was most behind.
+    # The lag after each batch is also reported for the partition with the most lag.
     waiting = [batch.behind or 0 for batch in pipeline.measured_by(reporter).batches]
     assert len(waiting) == 3
     assert waiting == sorted(waiting, reverse=True)

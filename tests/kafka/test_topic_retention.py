@@ -1,4 +1,4 @@
-"""How long a real broker says that it keeps records."""
+"""Retention of topics, as a real broker reports it."""
 
 from __future__ import annotations
 

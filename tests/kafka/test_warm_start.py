@@ -101,7 +101,7 @@ def test_state_comes_from_archive_and_hub_and_windows_are_those_of_all_events(
 
 @pytest.mark.soak
 def test_a_stop_right_after_the_past_leaves_no_late_event_uncounted(hub: CapturedHub, kafka: Kafka) -> None:
-    """Spark has no watermark yet, by which it would tell that the event's window is in the table."""
+    """Spark has no watermark yet, so it does not know that the event's window is already in the table."""
     event_time = {"column": "at", "watermark": "1 minute", "late": "table"}
     pipeline = windows_of(hub, event_time=event_time)
     hub.send(40)

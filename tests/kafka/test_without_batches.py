@@ -22,7 +22,7 @@ from tidemill.errors import FencedError, GateRefusedError
 
 TRIGGERS = {"continuous": {"continuous": "1 second"}, "real_time": {"real_time": "5 seconds"}}
 
-# Seconds for a row to come through a driver that has to start first, beside another one.
+# Seconds for a row to get through a driver that first has to start, next to another driver.
 TIMEOUT_SECONDS = 120.0
 
 SQL = """

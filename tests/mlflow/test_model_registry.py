@@ -42,7 +42,7 @@ def client(server: MlflowServer, saved: list[Path], monkeypatch: pytest.MonkeyPa
     """Both versions are registered, the first one is the champion and in production."""
     from mlflow import MlflowClient
 
-    # Files go through the server, too.
+    # Files also go through the server.
     monkeypatch.setenv("MLFLOW_TRACKING_URI", server.url)
     client = MlflowClient(server.url, server.url)
     if not client.search_registered_models():
@@ -79,7 +79,7 @@ def found(project: ConfProject, uri: str) -> Pipeline:
 
 
 def scored(pipeline: Pipeline) -> list[int]:
-    """What the model says of 50 and 150."""
+    """Return the model's predictions for 50 and 150."""
     import mlflow.pyfunc
 
     model = mlflow.pyfunc.load_model(pipeline.models["fraud"].folder)
@@ -102,7 +102,7 @@ def test_a_registered_model_is_found_by_alias_stage_and_version_and_loaded(
     model = pipeline.models["fraud"]
     assert (model.uri, model.version, model.flavour) == (uri, version, "python_function")
     assert scored(pipeline) == says
-    # The same files as were registered, byte by byte, and the one that MLflow's client puts beside them.
+    # The copy has the registered files byte by byte, and one file that MLflow's client adds.
     copy = Path(model.folder)
     assert model.digest == digest_of(copy)
     (copy / "registered_model_meta").unlink()
@@ -119,7 +119,7 @@ def test_a_moved_alias_and_stage_are_another_model_at_the_next_start(
     for old, new in zip(before, now, strict=True):
         assert (old.models["fraud"].version, new.models["fraud"].version) == ("1", "2")
         assert (scored(old), scored(new)) == ([1, 1], [0, 1])
-        # The code is the same, what decides about records is not: the gate and the ledger tell.
+        # The code is the same but the decision rules are not, so the gate and the ledger report the change.
         assert code_of(old).digest == code_of(new).digest
         assert code_of(old).rules != code_of(new).rules
 
@@ -166,7 +166,7 @@ def test_the_registry_of_the_unit_tests_answers_as_the_real_one(
 
 
 def part_of(told: Any, expected: Any) -> Any:
-    """What of an answer the other one tells as well."""
+    """Return the part of an answer whose fields `expected` also has."""
     if isinstance(expected, dict):
         return {name: part_of(told.get(name), value) for name, value in expected.items()}
     if isinstance(expected, list):

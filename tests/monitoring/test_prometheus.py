@@ -35,7 +35,7 @@ HOUR = timedelta(hours=1)
 
 @dataclass
 class SickStream:
-    """What the driver of `orders` says: each time more records wait, and more go wrong."""
+    """The driver of `orders`, whose lag and error counts grow with each report."""
 
     plane: ControlPlane
     said: int = 0
@@ -116,7 +116,7 @@ def trouble(project: SmallProject) -> ControlPlane:
     assert take_hold(plane.store, plane.layout, "orders", Hold(id="h", by="ann", why="the broker moves"))
     write_query_report(plane.store, plane.layout, report_of("orders", datetime.now(UTC)))
     plane.store.write(plane.layout.status("refusing"), b"{")
-    # An hour later: nobody has reconciled since, and the driver that ran then has shown no progress.
+    # An hour later, no reconciliation has run since, and the driver has made no progress.
     record = read_record(plane.store, plane.layout)
     assert record is not None
     stalled = record.streams["orders"].model_copy(update={"stalled": True})
@@ -134,7 +134,7 @@ def trouble(project: SmallProject) -> ControlPlane:
 
 @contextmanager
 def exporting(project: SmallProject, port: int, sick: SickStream) -> Iterator[None]:
-    """The exporter, refreshed in a thread beside a stream that gets worse, and an Airflow that is ill."""
+    """Serve the exporter for a stream that gets worse and an unhealthy Airflow; a thread refreshes it."""
     with listening(0, lambda _: json_answer(airflow_health())) as airflow:
         exporter = Exporter(Watched(project.environment, sick.plane.store, airflow.url), HOUR)
         stop = threading.Event()
@@ -166,7 +166,7 @@ def listening(port: int, answer: Callable[[str], Answer]) -> Iterator[HttpPort]:
 
 
 def airflow_health() -> dict[str, dict[str, str]]:
-    """What Airflow 3.3 says of a scheduler that is silent."""
+    """Return Airflow 3.3's health answer for a silent scheduler."""
     silent = {"status": "unhealthy", "latest_scheduler_heartbeat": datetime.now(UTC).isoformat()}
     return {"metadatabase": {"status": "healthy"}, "scheduler": silent}
 

@@ -182,7 +182,7 @@ def test_a_worker_killed_in_each_task_of_a_verb_that_stops_its_stream(world: Fau
 @on_sqlite
 @pytest.mark.parametrize("verb", OF_STATE)
 def test_a_worker_killed_inside_a_verb_about_state(world: FaultWorld, verb: str) -> None:
-    """Of a repartition, a part of Spark writes the state anew, and lives on."""
+    """In a repartition, a Spark part rewrites the state, and it survives the worker."""
     kill, fields = action_kills.of_verb(verb, *OF_STATE[verb]), prepared_with_state(world, verb)
     asked = {"pipeline": KEYED, "reason": "soak", "dry_run": False, **fields}
     world.assert_succeeds_by_itself(kill.moment, kill.victim, asked)

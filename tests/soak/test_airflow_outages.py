@@ -1,6 +1,6 @@
-"""What else can happen to a real Airflow with real drivers: outages, hung and killed drivers, hostile forms.
+"""Further faults of a real Airflow with real drivers: outages, hung and killed drivers, hostile forms.
 
-Workers that are killed inside an action are in `test_airflow_faults.py`.
+`test_airflow_faults.py` has the workers that are killed inside an action.
 """
 
 from __future__ import annotations
@@ -61,7 +61,7 @@ def process_of(driver: StartedDriver | None) -> ProcessIdentity:
 
 
 def begin_backfill(world: FaultWorld) -> str:
-    """A backfill beside the stream, until its driver is at work; the run's id."""
+    """Begin a backfill next to the stream, wait until its driver works, and return the run id."""
     events = world.events["live"]
     if not events.good:
         events.send(60)
@@ -142,13 +142,13 @@ def test_a_dag_paused_while_its_run_waits(world: FaultWorld) -> None:
 def test_a_dag_deleted_while_its_run_waits(world: FaultWorld) -> None:
     _, epoch = begin_slow(world)
     world.airflow.delete_dag(SLOW)
-    # Nobody waits for its driver, which goes on.
+    # No task waits for its driver, which continues.
     world.standing.settle(**{"tidemill.control.ask.waiting_task:LONGEST_START": 1})
     world.until_all_are_there("slow")
     eventually(lambda: world.plane.running("slow") is None, "the driver ends", 120)
     world.events["slow"].send(10)
     world.run_incremental("slow")
-    # That somebody waited is forgotten, too.
+    # The note of the waiting task is deleted.
     world.assert_sound("slow")
     assert world.airflow.epoch("slow") == epoch + 2
     world.standing.settle()

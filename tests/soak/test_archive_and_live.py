@@ -1,4 +1,4 @@
-"""Archive, hub and live stream at once: backfills over both, and the stream beside them, killed at random."""
+"""Backfills over archive and hub and their live stream at once, all killed at random."""
 
 from __future__ import annotations
 
@@ -85,15 +85,15 @@ def flowing(hub: CapturedHub) -> Iterator[Flow]:
 
 @dataclass
 class Story:
-    """Backfills of one pipeline beside its stream.
+    """Backfills of one pipeline next to its stream.
 
     Args:
         flow: The events.
-        pipeline: Whose.
-        drivers: Of its project.
-        chance: Decides ranges and moments.
-        killed: Backfills that were killed.
-        archived: Events that their plans read from the archive, and from the hub.
+        pipeline: The pipeline.
+        drivers: Drivers of its project.
+        chance: Random source of ranges and moments.
+        killed: Number of killed backfills.
+        archived: Events that the plans read from the archive, and from the hub.
     """
 
     flow: Flow
@@ -134,7 +134,7 @@ class Story:
         return live if closed or not closes else None
 
     def _range(self, live: LiveSide) -> tuple[Bounds, str]:
-        """What to process again, and the rows of it that are lost before."""
+        """Return the range to process again, and the condition for its rows that are deleted before."""
         if self.pipeline.name == "readings":
             return parse_bounds("2020-01-01", "2030-01-01"), f"id % 7 = {self.chance.randrange(7)}"
         assert live.closed_until is not None
@@ -155,7 +155,7 @@ def hub(tmp_path: Path, spark: SparkSession, kafka: Kafka) -> CapturedHub:
     return CapturedHub(Lake(tmp_path / "lake", spark), kafka)
 
 
-# Backfills of a minute, killed and repeated, on a machine that may do something else beside.
+# Each backfill takes a minute and is killed and repeated, on a machine that may be busy.
 @pytest.mark.timeout(3_600)
 @pytest.mark.parametrize("name", ["readings", "windows"])
 def test_backfills_over_archive_and_hub_beside_a_stream_all_killed_at_random(

@@ -1,7 +1,7 @@
-"""Backfills of random ranges beside a stream, all killed at random: tables are those of a run without faults.
+"""Backfills of random ranges and their stream, all killed at random, give the tables of a run without faults.
 
-A seed decides all of it: events, what was lost before, range, chunks, how rows are published, and the kills.
-To repeat one: `pytest tests/soak/test_backfill_seeds.py -k seed07`.
+The seed determines the events, the deleted rows, the range, the chunks, how rows are published, and the
+kills. To repeat one: `pytest tests/soak/test_backfill_seeds.py -k seed07`.
 """
 
 from __future__ import annotations
@@ -202,7 +202,7 @@ class Story:
                 self.pipeline.apply(plan)
 
     def _windows(self, live: LiveSide) -> tuple[Range, str]:
-        """What to process again, and the rows of it that are lost before."""
+        """Return the range to process again, and the condition for its rows that are deleted before."""
         assert live.closed_until is not None
         first = self.chance.choice((BEFORE_ALL, START))
         start, end = random_windows(self.chance, first, live.closed_until, WINDOW)
@@ -229,7 +229,7 @@ class Story:
         return self.chance.choice((everything, (times(start, end), some), (by_offsets, within(spans))))
 
     def line(self) -> str:
-        """What the seed went through."""
+        """Return a summary of the seed's run."""
         manner = f"chunks {self.chunk}" if self.chunk else "at once"
         return (
             f"{type(self.events).__name__}, {'windows' if self.is_windows else 'records'}, {self.damage}, "
@@ -277,7 +277,7 @@ def events(seed: int, name: str, tmp_path: Path, spark: SparkSession, kafka: Kaf
     return new_input(name, tmp_path / "lake", spark, kafka, random.Random(f"input {seed}"))
 
 
-# Two to four minutes beside other suites.
+# Takes two to four minutes next to other suites.
 @pytest.mark.timeout(2_400)
 def test_backfills_beside_a_stream_all_killed_at_random_give_the_tables_of_a_run_without_faults(
     seed: int, events: EventInput, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]

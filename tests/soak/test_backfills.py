@@ -1,4 +1,4 @@
-"""Every cell of the rule by real drivers, beside a live stream and OPTIMIZE, killed at every step."""
+"""Every cell of the rule by real drivers next to a live stream and OPTIMIZE, killed at every step."""
 
 from __future__ import annotations
 
@@ -200,7 +200,7 @@ CELLS: dict[str, Callable[[IotLake, str], Story]] = {
 }
 
 
-# Up to eight drivers, one after the other, beside the live one.
+# Up to eight drivers one after the other, next to the live one.
 @pytest.mark.timeout(3_600)
 @pytest.mark.parametrize("cell", CELLS)
 def test_a_backfill_killed_at_every_step_beside_a_stream(
@@ -230,7 +230,7 @@ def test_a_backfill_killed_at_every_step_beside_a_stream(
 def test_a_backfill_before_the_first_start_killed_at_every_step(
     topic: str, iot: IotLake, drivers: Drivers
 ) -> None:
-    """Nobody may start the pipeline before it is finished; afterwards it goes on where the backfill ended."""
+    """The pipeline cannot start until the backfill is finished, and then continues where it ended."""
     servers = iot.lake.bootstrap_servers
     events = take(SETTINGS, 2_000)
     send_events(servers, topic, events)

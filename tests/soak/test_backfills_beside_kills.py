@@ -1,4 +1,4 @@
-"""Random kills of live drivers, backfills beside them and OPTIMIZE, all at once on the same tables."""
+"""Random kills of live drivers, backfills and OPTIMIZE, all at once on the same tables."""
 
 from __future__ import annotations
 
@@ -107,7 +107,7 @@ class RandomBackfills:
         return live.closed_until
 
 
-# Half an hour, the last lives and backfills, and a machine that may do something else beside.
+# Half an hour, the last lives and backfills, and a margin for a busy machine.
 @pytest.mark.timeout(5_400)
 def test_kills_backfills_and_compaction_at_once_lose_and_duplicate_nothing(
     topic: str,
@@ -145,7 +145,7 @@ def test_kills_backfills_and_compaction_at_once_lose_and_duplicate_nothing(
 
 
 def what_happened(kills: Sequence[Kills], backfills: RandomBackfills, compaction: Compaction) -> list[str]:
-    """One line each, for whoever reads the log."""
+    """Return a summary for the log, one line for each part."""
     return [
         *(
             f"{k.pipeline}: {k.drivers.committed(k.pipeline) + 1} batches, kills {dict(k.phases)}"

@@ -1,4 +1,4 @@
-"""Kills at Spark's own steps of a pipeline with state, whose old batches are purged beside the new ones."""
+"""Kills at Spark's own steps in a pipeline with state, which purges old batches while new ones run."""
 
 from __future__ import annotations
 
@@ -56,7 +56,7 @@ def story(tmp_path: Path) -> Iterator[KillStory]:
 
 
 def test_a_kill_in_the_purge_and_one_before_the_end_is_recorded_change_no_window(story: KillStory) -> None:
-    # K3: the offsets of the oldest batch are gone, its commit is not. Spark purges beside the batches.
+    # K3: the offsets of the oldest batch are gone, but its commit is not. Spark purges while batches run.
     story.kill_at("offsets/0 purged")
     assert (story.files("offsets/0"), len(story.files("commits/0"))) == ([], 1)
     story.check_gate()

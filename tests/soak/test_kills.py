@@ -43,7 +43,7 @@ SETTINGS = IotSettings(
 )
 
 
-# Twenty lives of up to 25 s, some of them longer, and a machine that may do something else beside.
+# Twenty lives of up to 25 s, some of them longer, and a margin for a busy machine.
 @pytest.mark.timeout(3_600)
 def test_kills_of_both_drivers_lose_and_duplicate_nothing(
     topic: str,

@@ -13,7 +13,7 @@ from tests.support.kafka import Kafka
 SEED = 31
 
 
-# Ten lives of some 15 s each, on a machine that may do something else beside.
+# Ten lives of about 15 s each, and a margin for a busy machine.
 @pytest.mark.timeout(1_800)
 @pytest.mark.parametrize(
     ("writers", "streams"),

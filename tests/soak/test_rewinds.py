@@ -87,7 +87,7 @@ class RandomHistory:
 
 
 def expected(kind: str, files: int) -> list[tuple[Any, ...]]:
-    """What the events of so many files must give."""
+    """Return the expected rows for the events of this many files."""
     events = [
         (event["id"], datetime.fromisoformat(event["at"]).astimezone(UTC), event["kind"])
         for number in range(files)
@@ -126,7 +126,7 @@ def _pairs(events: list[tuple[int, datetime, str]]) -> list[tuple[Any, ...]]:
     )
 
 
-# Fifty histories of ten seconds, on a machine that may do something else beside.
+# Fifty histories of ten seconds, and a margin for a busy machine.
 @pytest.mark.timeout(3_600)
 @pytest.mark.parametrize("kind", list(TRANSFORMS))
 def test_random_histories_end_as_if_nothing_wrong_had_run(

@@ -235,7 +235,7 @@ def test_a_pipeline_grows_is_rewound_and_grows_again_and_refuses_what_does_not_f
     # Who reads the table goes on with its new column.
     reader.run_incremental()
     assert zones(lake, "gold/orders") == grown
-    # Back to before the columns came: the table has them no more, and they come once more.
+    # Rewind to before the columns were added. The table loses them and gets them again.
     rewind(pipeline, 1)
     assert "zone" not in [
         field.name for field in DeltaTable(str(lake.root / "tables/bronze/orders")).schema().fields

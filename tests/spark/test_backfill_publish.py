@@ -1,4 +1,4 @@
-"""A backfill whose rows are staged first: its table changes once, when somebody says so, or not at all."""
+"""A backfill with staged rows changes its table once, when a user publishes it, or not at all."""
 
 from __future__ import annotations
 
@@ -161,7 +161,7 @@ def test_staged_rows_are_seen_by_nobody_until_one_commit_brings_them_beside_the_
     assert (version(lake), rows(lake)) == (before, lacking)
     assert staged_files(lake)
 
-    # The stream goes on meanwhile.
+    # The stream moves on.
     land(lake, "later", [END + timedelta(hours=3)])
     counts.run_incremental()
     live = version(lake)

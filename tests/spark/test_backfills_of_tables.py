@@ -1,4 +1,4 @@
-"""What a backfill beside a stream reads of the table that the stream reads: what the stream has read."""
+"""A backfill next to a stream of a table reads only the rows that the stream has read."""
 
 from __future__ import annotations
 

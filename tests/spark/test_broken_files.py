@@ -121,7 +121,7 @@ def test_a_backfill_finds_the_same_broken_lines_however_often_it_runs(lake: Lake
 
 
 def test_a_backfill_leaves_files_that_the_stream_has_not_read_to_the_stream(lake: Lake) -> None:
-    """Their broken lines would be in the quarantine twice, and their late rows in a window, too."""
+    """Otherwise their broken lines would be in quarantine twice, and their late rows in a window as well."""
     windows = lake.pipeline(
         "orders",
         source={"files": {"path": "landing/orders", "format": "json", "schema": SCHEMA}},

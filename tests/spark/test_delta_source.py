@@ -1,4 +1,4 @@
-"""Where a new checkpoint begins to read a table."""
+"""The start of a new checkpoint that reads a table."""
 
 from __future__ import annotations
 

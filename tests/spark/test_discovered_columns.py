@@ -1,4 +1,4 @@
-"""Files whose columns nobody declares: they are inferred, they grow, and what fits no column is kept."""
+"""Files with undeclared columns: columns are inferred and added, and values that fit no column are kept."""
 
 from __future__ import annotations
 

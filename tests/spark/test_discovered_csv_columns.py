@@ -1,4 +1,4 @@
-"""CSV files whose columns nobody declares: by the names of each file's header, whatever its order."""
+"""CSV files with undeclared columns: columns are found by the names in each file's header, in any order."""
 
 from __future__ import annotations
 

@@ -48,7 +48,7 @@ def transform(ticks):
 
 
 def ask(address: str, path: str, method: str = "GET") -> tuple[int, str]:
-    """Code and text; code 0 while nobody answers."""
+    """Return code and text of the answer; code 0 without an answer."""
     try:
         request = urllib.request.Request(f"{address}{path}", method=method)
         with urllib.request.urlopen(request, timeout=20) as answer:
@@ -105,7 +105,7 @@ def test_a_driver_is_alive_at_once_ready_after_its_first_batch_and_tells_of_its_
         plan = ask(here, "/explain")[1]
         assert "https://store/?sig=***" in plan
         assert CANARY not in plan + ask(here, "/queries")[1] + ask(here, "/progress")[1]
-        # The port keeps nobody from ending.
+        # An open port does not keep the process from ending.
         assert driver.terminate() == 0
         see_lineage(service, ticks, driver.output)
     assert ask(here, "/healthz")[0] == 0
@@ -113,7 +113,7 @@ def test_a_driver_is_alive_at_once_ready_after_its_first_batch_and_tells_of_its_
     assert stored is not None
     assert (stored.active, stored.query_run_id) == (False, query["query_run_id"])
     assert CANARY not in stored.model_dump_json()
-    # Of the last batch, too, whose end Spark reports last.
+    # This includes the last batch, whose end Spark reports last.
     assert stored.sinks[0].total_rows == len(lake.rows("bronze/ticks"))
     assert (stored.last_progress or {})["batchId"] == stored.sinks[0].batch_id
 
@@ -126,7 +126,7 @@ def lineage_of(lake: Lake) -> Iterator[LineageService]:
 
 
 def see_lineage(service: LineageService, ticks: LakePipeline, output: str) -> None:
-    """A service heard of the run from its start to its end, what storage tells as well, and no secret."""
+    """Check that the service received the run from start to end, that storage has the same, and no secret."""
     assert (service.types[0], service.types[-1]) == ("START", "COMPLETE")
     (first, *_) = (event for event in service.events if check_event(event)["eventType"] == "RUNNING")
     (table,) = first["outputs"]
@@ -180,7 +180,7 @@ def see_sparks_ui(address: str, query_run_id: str) -> None:
     """It shows the stream, to this machine's loopback interface alone."""
     code, page = ask(address, "/StreamingQuery/")
     assert (code, query_run_id in page) == (200, True)
-    # A server on all interfaces would answer here, too.
+    # A server on all interfaces would also answer here.
     assert ask(address.replace("127.0.0.1", "127.0.0.2"), "/jobs/")[0] == 0
     settings = ask(address, "/environment/")[1]
     assert "spark.redaction.regex" in settings

@@ -13,7 +13,7 @@ from tests.support.driver_process import END_TIMEOUT_SECONDS, drivers_of
 from tests.support.lake import Lake
 from tidemill.ledger.table_restore import restore_through_delta_rs
 
-# No version is beyond it: what the driver writes meanwhile is taken back, too.
+# No version is beyond this one, so the restore also takes back the driver's later commits.
 WHATEVER_COMES = 2**31
 
 

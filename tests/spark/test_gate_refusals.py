@@ -117,7 +117,7 @@ def test_a_checkpoint_rolled_back_is_refused(orders: LakePipeline) -> None:
 
 
 def test_a_checkpoint_rolled_back_by_its_last_batch_is_refused(orders: LakePipeline) -> None:
-    """Spark would plan the batch anew, with more files, and Delta would skip it."""
+    """Spark would plan the batch again with more files, and Delta would skip it."""
     forget(orders.checkpoint, BATCHES - 1)
     assert refusal_of(orders).error_id == "TIDE-CKPT-004"
 

@@ -23,7 +23,7 @@ def message(value: bytes | None, device: str) -> Record:
 
 
 def landed(lake: Lake, **keys: Any) -> list[dict[str, Any]]:
-    """What becomes of a message, a tombstone, a record without headers and one that may be broken."""
+    """Return the rows of a message, a tombstone, a record without headers, and a possibly broken one."""
     declaration = {"source": {"iothub": SOURCE}, "sinks": [{"delta": {"table": "bronze/messages"}}], **keys}
     lake.pipeline("messages", **declaration)
     run = testing.pipeline(lake.folder / "conf/pipelines/messages.yaml", lake.folder / "test", lake.spark)

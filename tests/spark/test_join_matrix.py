@@ -140,7 +140,7 @@ def two_streams(lake: Lake, join: Join, watermarks: set[str]) -> LakePipeline:
 
 
 def test_without_a_watermark_on_either_side_two_streams_are_not_joined(lake: Lake) -> None:
-    """Where Spark asks for that side's watermark, it says so itself; else we do, for the state that grows."""
+    """Either Spark requires that side's watermark, or Tidemill does, because the state grows."""
     sides = {"pumps": "left", "alarms": "right"}
     wrong = []
     for join in cells(stateful=True):

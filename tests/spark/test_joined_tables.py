@@ -102,7 +102,7 @@ def crash() -> None:
 
 
 def versions_told(lake: Lake, named: LakePipeline) -> list[dict[str, Any]]:
-    """Version of each table that was read or written, and rows written, by batch, as lineage tells them."""
+    """Return the version of each table read or written and the written rows of each batch, from lineage."""
     told = []
     for event in events_since(lake.store, named.resolved, datetime(2024, 1, 1, tzinfo=UTC)):
         if check_event(event)["eventType"] == "RUNNING":
@@ -129,13 +129,13 @@ def test_each_batch_is_joined_with_the_newest_rows_and_the_ledger_says_which(
         named.run_incremental(at_the(2, "committed", lambda: name_devices(lake, a="wheel")))
     assert names(lake) == names(lake, TABLES[1]) == {10: "mill", 11: "pond", 20: "wheel", 21: None}
     assert versions(lake) == versions(lake, TABLES[1]) == [{"devices": 0}, {"devices": 1}]
-    # The same is told outside, by the run and afterwards.
+    # Lineage reports the same during the run and afterwards.
     assert versions_told(lake, named) == [
         {"mill.silver.devices": "0", "mill.bronze.named": "1", "mill.silver.named": "1", "rows": [2, 2]},
         {"mill.silver.devices": "1", "mill.bronze.named": "2", "mill.silver.named": "2", "rows": [2, 2]},
     ]
     again = events_since(lake.store, named.resolved, datetime(2024, 1, 1, tzinfo=UTC))
-    # A batch that the next one followed at once may not have been told by the run.
+    # The run may skip the event of a batch that the next one followed immediately.
     assert again[-2:] == service.events[-2:]
     assert [event for event in again if event in service.events] == service.events
     assert (service.types[0], service.types[-1]) == ("START", "COMPLETE")
@@ -159,7 +159,7 @@ def test_a_batch_of_which_a_part_is_written_is_finished_with_the_rows_that_it_wa
     expected = {10: "mill", 11: "pond", 20: "wheel", 21: "sluice"}
     assert names(lake) == names(lake, TABLES[1]) == expected
     assert versions(lake) == versions(lake, TABLES[1]) == [{"devices": 0}, {"devices": 1}]
-    # What was not told is in the ledger: of the first batch one event of each driver.
+    # Unsent events are in the ledger: for the first batch, one event of each driver.
     assert versions_told(lake, named) == [
         {"mill.silver.devices": "0", "mill.bronze.named": "1", "rows": [2]},
         {"mill.silver.devices": "0", "mill.silver.named": "1", "rows": [2]},
@@ -257,7 +257,7 @@ def test_a_table_whose_columns_change_ends_the_query_and_a_new_one_goes_on(
 
 
 def test_a_table_that_the_transform_has_cached_is_refused(lake: Lake, named: LakePipeline) -> None:
-    """It would be joined as it was when the query began, and the ledger could not tell."""
+    """It would be joined as it was when the query began, and the ledger would not show it."""
     lake.transform("named", JOIN.replace("join(devices", "join(getattr(devices, 'cache')()"))
     land(lake, 1)
     with pytest.raises(SpecError) as refused:
@@ -268,7 +268,7 @@ def test_a_table_that_the_transform_has_cached_is_refused(lake: Lake, named: Lak
 
 
 def test_what_cannot_tell_of_a_batch_is_written_after_the_tables(lake: Lake, named: LakePipeline) -> None:
-    """A crash between them leaves the batch in a table, which tells the next driver what it was made with."""
+    """After a crash between them, the table has the batch and shows the next driver its inputs."""
     steps: list[str] = []
     land(lake, 1)
     files = {"files": {"path": "exports/named", "format": "json"}}

@@ -47,7 +47,7 @@ def test_local_files_are_the_same_as_hadoops_and_need_no_other_program(tmp_path:
 def test_a_planned_batch_is_not_replaced_by_another_driver(tmp_path: Path) -> None:
     assert outcome(java_program("RenameProbe", str(tmp_path), OURS[0])) == "one=true\nother=false\n"
     assert (tmp_path / "7").read_text() == "one"
-    # The probe would notice: Hadoop's own class tells both that they won, and the second one's file stays.
+    # The probe detects races: with Hadoop's own class both writers succeed, and the second one's file stays.
     (tmp_path / "hadoop").mkdir()
     assert (
         outcome(java_program("RenameProbe", str(tmp_path / "hadoop"), HADOOP[0])) == "one=true\nother=true\n"
@@ -61,7 +61,7 @@ def log(tmp_path_factory: pytest.TempPathFactory) -> Path:
 
 @pytest.fixture(scope="module")
 def answers(log: Path) -> dict[str, str]:
-    """What the log store said in each case of the probe."""
+    """Return the log store's answer to each case of the probe."""
     lines = outcome(java_program("LogStoreProbe", str(log))).splitlines()
     return dict(line.split("=", 1) for line in lines)
 

@@ -84,7 +84,7 @@ def kill_at(story: KillStory, step: str) -> None:
 
 
 def check_end(story: KillStory, last_batch: int) -> None:
-    """A driver that nobody kills finishes, and the table holds each row once."""
+    """Check that a driver that is not killed finishes, and that the table has each row once."""
     assert story.run_to_the_end() == Standing(planned=last_batch, written=last_batch, recorded=last_batch)
     lake = story.pipeline.lake
     ids = sorted(row["id"] for row in lake.rows("bronze/orders"))

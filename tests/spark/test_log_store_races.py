@@ -38,7 +38,7 @@ def tell(program: subprocess.Popen[str], *lines: str) -> None:
 
 
 def race(place: StorePlace) -> dict[str, list[int]]:
-    """Let two JVMs try the same commits at the same moments; the commits each was told it won."""
+    """Let two JVMs try the same commits at the same time, and return the commits that each one won."""
     writers = {name: begin(place, name) for name in ("one", "other")}
     for writer in writers.values():
         assert writer.stdout is not None

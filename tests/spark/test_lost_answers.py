@@ -61,6 +61,6 @@ def test_a_commit_whose_answer_is_lost_is_in_the_table_once(lake: Lake, tmp_path
 
 
 def batches(lake: Lake) -> list[tuple[str, int | None]]:
-    """What the ledger says, newest first: by whom, which batch."""
+    """Return run id and batch of the ledger's entries, newest first."""
     commits = lake.ledger("silver/orders")
     return [(commit.entry.run_id, commit.entry.batch_id) for commit in commits if commit.entry]

@@ -102,7 +102,7 @@ def test_every_mode_scores_alike_and_the_ledger_tells_when_an_alias_was_moved(
         stream.wait_until(lambda: len(scored(lake, "live")) == 8, "the second file is in the table")
         stream.drain()
     assert scored(lake, "live") == expected({"a": 50, "b": 50})
-    # The next start finds the other one, and the gate says so to whoever starts it.
+    # The next start finds the other model, and the gate reports it.
     told = {
         found.finding_id: found.facts for found in examine(gather_facts(lake.store, live.started, "g0001"))
     }

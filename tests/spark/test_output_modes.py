@@ -50,7 +50,7 @@ MATRIX = {
 
 @pytest.mark.soak
 def test_each_kind_of_query_fits_the_modes_of_the_table_that_the_matrix_says(lake: Lake) -> None:
-    """What is accepted here, Spark accepts at the start of a query."""
+    """Spark also accepts each accepted combination at the start of a query."""
     found = {}
     for kind, body in KINDS.items():
         for mode in SINKS:

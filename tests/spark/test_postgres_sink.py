@@ -93,7 +93,7 @@ def test_each_batch_is_in_the_database_once_whatever_crashes_on_either_side(
         orders.run_incremental(crash_at("database_committed", 2))
     once = [(1, "1.00", "tidemill"), (2, "20.50", "tidemill"), (4, "4.00", "tidemill")]
     assert postgres.run(rows) == once
-    # Somebody's own change is no row of a batch that is repeated.
+    # A repeated batch does not undo a manual change of a row.
     postgres.run(f"UPDATE {table} SET price = 21 WHERE id = 2")
     postgres.stop()
     postgres.start()

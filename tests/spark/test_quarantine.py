@@ -84,7 +84,8 @@ def test_records_read_twice_in_one_batch_are_rejected_once(
     frame.collect()
     parts = quarantine.take()
     assert sum(part.rows for part in parts) == 3
-    # No file was replaced: of an attempt on a lost executor and the next one, one is told and both are whole.
+    # No file was replaced. Of an attempt on a lost executor and its retry, one is reported and both are
+    # complete.
     assert all((lake.root / "quarantine/orders" / part.name).stat().st_size == part.size for part in parts)
     assert len(list((lake.root / "quarantine/orders").glob("*.parquet"))) == 2 * len(parts)
 

@@ -30,7 +30,7 @@ def table(tmp_path: Path) -> str:
 
 
 def rows_while(spark: SparkSession, table: str, others_commit: Callable[[], Any]) -> DataFrame:
-    """Orders 2 to 4 with a new price; each time that they are computed, somebody may commit."""
+    """Return orders 2 to 4 with a new price; `others_commit` is called each time they are computed."""
 
     def compute(batches: Iterator[pa.RecordBatch]) -> Iterator[pa.RecordBatch]:
         others_commit()
@@ -54,7 +54,7 @@ def once(table: str, act: Callable[[], Any]) -> Callable[[], None]:
 
 @contextmanager
 def turn_of(table: str) -> Iterator[None]:
-    """A backfill's turn, as a file beside the table."""
+    """Hold a backfill's turn as a file next to the table."""
     file = Path(table).with_name("turn")
     file.touch()
     yield
@@ -64,7 +64,7 @@ def turn_of(table: str) -> Iterator[None]:
 
 
 def replace(rows: DataFrame, table: str) -> int:
-    """Replace; how often it was tried. Three rows are told, whatever others have committed since."""
+    """Replace the rows, and return the number of attempts. Three rows count despite other commits."""
     attempts: list[None] = []
     target = RangeTarget(TableLog(table), COLUMNS, DeltaSink(table="bronze/orders"), lambda: turn_of(table))
     prepare_table(rows, target)

@@ -1,4 +1,4 @@
-"""A reader beside a stream sees all rows of a batch or none, and a query its newest rows."""
+"""A reader next to a stream sees all rows of a batch or none, and a query sees the newest rows."""
 
 from __future__ import annotations
 

@@ -14,7 +14,7 @@ from tidemill.sinks.batch_commit import BatchCommit, Written
 
 
 def left(case: WriterCase) -> tuple[int, set[Any]]:
-    """What no refused write may change."""
+    """Return the table version and files, which a refused write may not change."""
     return case.table.version(), set(case.path.rglob("*.parquet"))
 
 

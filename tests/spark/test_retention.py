@@ -1,4 +1,4 @@
-"""What is kept so that a pipeline can be rewound: tables that are made for it."""
+"""Tables are created with the retention that a rewind needs."""
 
 from __future__ import annotations
 

@@ -12,7 +12,7 @@ from tidemill.control.spark_part import restoring
 from tidemill.ledger.read import read_commits
 from tidemill.ledger.table_restore import TableRestore
 
-# Windows have rows without repetitions, too.
+# The case `windows` also has rows without duplicates.
 LONGER = ("stateless", "dedup", "joined")
 KINDS = [pytest.param(kind, marks=pytest.mark.soak) if kind in LONGER else kind for kind in TRANSFORMS]
 

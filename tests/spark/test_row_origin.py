@@ -1,4 +1,4 @@
-"""What Spark's analysed plan proves of a transform's rows, asked of Spark itself."""
+"""Origin of a transform's rows, as Spark's real analysed plan proves it."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""A shadow run: newest batches made again by the declared version, beside tables that are only read."""
+"""A shadow run: the declared version recomputes the newest batches, and tables are only read."""
 
 from __future__ import annotations
 
@@ -118,7 +118,7 @@ def test_the_version_in_use_makes_the_same_rows_and_nothing_of_the_pipeline_chan
     assert 0 < table.rows <= len(rows_of(pipeline))
     assert_untouched(lake, before)
     assert not any((lake.root / "shadows").rglob("*"))
-    # It goes on as if nobody had looked.
+    # The pipeline continues as if there had been no shadow run.
     land_events(lake, 5, 7)
     pipeline.run_incremental()
     control = declare(lake, "control", kind)

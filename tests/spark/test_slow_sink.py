@@ -23,7 +23,7 @@ def upsert(rows, token):
         time.sleep(3 * beside)
     ended.append(time.monotonic())
 """
-# As few as tell a typical one.
+# Minimum number of batches for a typical value.
 BATCHES = LEAST_BATCHES
 SLOW = "TIDE-TUNE-011"
 SINK = "foreach_batch:database:upsert"
@@ -56,7 +56,7 @@ def test_a_slow_sink_is_found_by_its_time_and_no_more_once_it_is_fast(lake: Lake
     reporter = pipeline.run_incremental()
     assert SLOW not in pipeline.findings_after(reporter)
     assert sorted(row["id"] for row in lake.rows("bronze/orders")) == list(range(2 * BATCHES))
-    # The table reads the rows, so its own time cannot be told from reading.
+    # The table's sink reads the rows, so its own time cannot be separated from reading.
     assert reporter.query.report is not None
     newest = reporter.query.report.sink_times
     read_by = [(times.batch_id, times.reader) for times in newest]

@@ -1,4 +1,4 @@
-"""Trying out: lines from a socket, counted, on the console and in memory. Each start begins anew."""
+"""Lines from a socket are counted on the console and in memory. Each start begins from zero."""
 
 from __future__ import annotations
 

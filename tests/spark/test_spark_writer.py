@@ -1,4 +1,4 @@
-"""What only the spark writer does: merge, replace, clustered and partitioned tables."""
+"""Features that only the spark writer has: merge, replace, clustered and partitioned tables."""
 
 from __future__ import annotations
 
@@ -29,7 +29,7 @@ def names(case: WriterCase) -> dict[object, object]:
 def test_a_merge_updates_rows_with_the_same_key_and_inserts_the_others(merging: WriterCase) -> None:
     merging.writer().write(merging.frame((1, "a"), (2, "b")).repartition(1), commit_of(0))
     written = merging.writer().write(merging.frame((2, "B"), (3, "c")), commit_of(1))
-    # Two rows, though the file of rows 1 and 2 was written anew.
+    # Two rows, although the file with rows 1 and 2 was rewritten.
     assert (written.committed, written.rows) == (True, 2)
     assert read_ledger(str(merging.path))[0].rows == 2
     assert names(merging) == {1: "a", 2: "B", 3: "c"}

@@ -1,4 +1,4 @@
-"""A table that maintenance has rewritten, as Spark reads it: types, and a stream of the table beside it."""
+"""Spark reads a table after maintenance: types, and a stream of the table at the same time."""
 
 from __future__ import annotations
 

@@ -40,7 +40,7 @@ def together(frame: DataFrame, meeting: Path, name: str) -> DataFrame:
 
 
 def outcome(write: Callable[[], bool]) -> bool | str:
-    """Whether this driver committed, or the id of the error that stopped it."""
+    """Return True if this driver committed, otherwise the id of the error that stopped it."""
     try:
         return write()
     except Exception as error:  # as the driver does
@@ -51,7 +51,7 @@ def outcome(write: Callable[[], bool]) -> bool | str:
 
 
 def race(case: WriterCase, number: int, batches: dict[str, tuple[int, str]]) -> list[bool | str]:
-    """Both drivers write at once; what each was told."""
+    """Let both drivers write at once, and return both outcomes."""
 
     def write(driver: str) -> bool:
         # MERGE takes its transaction from the session, and two drivers never share one.
@@ -76,7 +76,7 @@ def test_two_drivers_that_race_for_a_batch_write_it_once(case: WriterCase, times
     case.writer().write(case.frame((0, "x")).where("false"), commit_of(0, pipeline="third"))
     for number in range(rounds):
         told = race(case, number, {"driver-1": (number, "orders"), "driver-2": (number, "orders")})
-        # The loser is told that the batch is there, or gets an error after which a repeat is told so.
+        # The loser learns that the batch exists, or gets an error and learns it from a repeat.
         assert told.count(True) == 1
         assert set(told) - {True} <= {False, "TIDE-CKPT-008", "TIDE-SINK-002"}
         repeated = case.writer().write(case.frame((number, "orders")), commit_of(number, "driver-3"))

@@ -1,4 +1,4 @@
-"""What every table writer promises: each batch once, with its ledger entry, whatever crashes between."""
+"""Guarantees of every table writer: each batch once, with its ledger entry, despite crashes in between."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""A table that somebody altered between two batches: refused before writing, or written as it now must be."""
+"""A table that was altered between two batches: the write is refused at once, or follows the change."""
 
 from __future__ import annotations
 

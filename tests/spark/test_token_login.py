@@ -1,4 +1,4 @@
-"""The login of Kafka's Java clients by a token that does not last: read anew each time, silent about it."""
+"""Login of Kafka's Java clients by a short-lived token: it is read again each time and never logged."""
 
 from __future__ import annotations
 

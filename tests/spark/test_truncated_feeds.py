@@ -81,7 +81,7 @@ def live(case: WriterCase) -> dict[int, Value]:
 
 
 def at(rows: list[dict[str, Any]], sequence: int) -> dict[int, Value]:
-    """What the history says of a moment."""
+    """Return the rows that the history shows for this moment."""
     found = [
         row
         for row in rows
@@ -135,7 +135,7 @@ def test_a_truncation_in_a_batch_that_is_repeated_empties_the_table_once(
         case.writer(crash_at("committed"), COLUMNS).write(frame, commit_of(1))
     assert not case.writer(columns=COLUMNS).write(frame, commit_of(1, "driver-2")).committed
     expected = {1: ("A", "w"), 3: ("c", "z")}
-    # The same changes once more, and a late one of a key that the table never had.
+    # The same changes again, and a late change of a key that the table never had.
     apply(case, 2, *batch, (9, "u", "late", "late", 2))
     assert at_end(case, mode) == expected
     (truncation,) = [row for row in case.rows() if row["id"] is None]

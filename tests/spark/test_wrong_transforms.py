@@ -24,7 +24,7 @@ def with_transform(lake: Lake, code: str, **sink: str) -> LakePipeline:
 
 
 def failure_of(pipeline: LakePipeline) -> TidemillError:
-    """What the driver would report; no table and no finished batch may be left."""
+    """Return the error that the driver would report; no rows and no finished batch may be left."""
     with pytest.raises(Exception) as failed:  # noqa: PT011  # any; the driver classifies it
         pipeline.run_incremental()
     assert pipeline.lake.data_files("bronze/orders") == []

@@ -57,12 +57,12 @@ NUMBERS = itertools.count(1)
 
 @dataclass(frozen=True)
 class Pod:
-    """What a pod with an identity sees.
+    """Access of a pod with an identity.
 
     Args:
-        provider: Address of who hands out tokens.
+        provider: Address of the token provider.
         token_file: The pod's proof.
-        certificates: Whom it trusts.
+        certificates: The certificates that it trusts.
     """
 
     provider: str

@@ -20,7 +20,7 @@ from tidemill.storage.access import access_to
 
 KEY_SETTING = f"fs.azure.account.key.{AZURITE_ACCOUNT}.dfs.core.windows.net"
 
-# State of its own, so that RocksDB's files go to the store, too.
+# Keeps state, so RocksDB's files also go to the store.
 FIRST_OF_EACH_ID = """
 def transform(readings):
     return readings.dropDuplicates(["id", "at"])

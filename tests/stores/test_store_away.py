@@ -1,4 +1,4 @@
-"""A store that is away, refuses us or lacks the container: told as that, by a class that says who acts."""
+"""A store that is away, denies access or lacks the container: the error's class says who must act."""
 
 from __future__ import annotations
 
@@ -42,7 +42,7 @@ def test_a_store_that_does_not_answer_is_waited_for(kind: str, tmp_path: Path) -
 
 
 def elsewhere(place: StorePlace) -> Store:
-    """The same place in a container that nobody made."""
+    """Return the same place in a container that does not exist."""
     keys = {**place.keys, "root": str(place.keys["root"]).replace("lake-", "no-lake-")}
     return replace(place, keys=keys).open()
 

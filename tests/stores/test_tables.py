@@ -23,7 +23,7 @@ RACES = 20
 
 
 def append(path: str, batch_id: int, driver: str, pipeline: str = "orders") -> bool:
-    """What the arrow writer does with one batch of one row; whether this driver committed it."""
+    """Write a batch of one row like the arrow writer, and return True if this driver committed it."""
     log = TableLog(path)
     log.create(COLUMNS)
     row = pa.record_batch([[batch_id]], schema=COLUMNS)
