@@ -62,6 +62,7 @@ def main(archive: Path) -> None:
     os.environ["PYSPARK_PYTHON"] = sys.executable
     # The host name of a build container may not resolve.
     os.environ["SPARK_LOCAL_HOSTNAME"] = "localhost"
+    # The log of classes that cannot be archived (signed jars, generated classes) is of no use in the build.
     os.environ["SPARK_SUBMIT_OPTS"] = (
         f"-XX:TieredStopAtLevel=1 -XX:ArchiveClassesAtExit={archive} -Xlog:disable"
     )

@@ -1,4 +1,4 @@
-"""A cleared task of a bounded run joins its running driver, and emits the event that it has not emitted yet."""
+"""A cleared task of a bounded run joins its running driver, and emits an event that is still missing."""
 
 from __future__ import annotations
 

@@ -177,7 +177,7 @@ def test_a_backfill_whose_task_is_marked_as_failed_is_stopped_and_says_by_whom(a
     eventually(lambda: plane.running("filled", "backfill") is None, "the driver has stopped", 90)
     proof = prove(plane, finish_of(driver))
     assert (proof.state, proof.evidence["retry"]) == ("failed", False)
-    # The run fails because of its trigger or the reconciliation, depending on which one is first.
+    # The trigger or the reconciliation reports it, whichever is first.
     assert proof.message.startswith("stopped by airflow: its task")
     assert airflow.end(BACKFILL_DAG_ID, run_id) == "failed"
 

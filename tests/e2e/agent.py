@@ -22,7 +22,6 @@ STORE = Store(LAYOUT.root)
 
 
 def status(pipeline: str) -> Any:
-    """Return the driver's status."""
     found = read_status(STORE, LAYOUT, pipeline)
     return None if found is None else found.model_dump(mode="json")
 
@@ -84,7 +83,6 @@ def rows(table: str, columns: list[str]) -> list[list[Any]]:
 
 
 def count(table: str) -> int:
-    """Return the number of rows of a table."""
     found = open_table(LAYOUT.table(table))
     return 0 if found is None else found.count()
 

@@ -67,5 +67,5 @@ def test_a_killed_and_repeated_backfill_beside_a_stream_loses_and_duplicates_not
 
 
 def rows_in(table: Path) -> int:
-    """Return the number of rows from the log, because a stream changes the table at the same time."""
+    """Return the number of rows from the table's log; the test polls it while the stream runs."""
     return sum(DeltaTable(str(table)).get_add_actions(flatten=True).column("num_records").to_pylist())

@@ -135,7 +135,6 @@ class Airflow:
         return PatientApi(api.url, api.token, BUSY_ANSWER_SECONDS)
 
     def as_other_user(self) -> AirflowApi:
-        """Return the API as another user."""
         logins = json.loads((self.server.home / "simple_auth_manager_passwords.json.generated").read_text())
         return log_in(self.server.url, OTHER_USER, logins[OTHER_USER])
 
@@ -204,7 +203,6 @@ class Airflow:
         return {task["task_id"]: task["state"] for task in answer["task_instances"]}
 
     def result(self, dag_id: str, run_id: str, task_id: str) -> Any:
-        """Return the result of a task."""
         path = f"{_path(dag_id, run_id)}/taskInstances/{task_id}/xcomEntries/return_value?deserialize=true"
         return self.api.call("GET", path)["value"]
 
@@ -222,7 +220,6 @@ class Airflow:
         self.api.call("PATCH", _path(dag_id, run_id), {"state": "failed"})
 
     def tries(self, dag_id: str, run_id: str, task_id: str) -> int:
-        """Return the number of tries of a task in a run."""
         answer = self.api.call("GET", f"{_path(dag_id, run_id)}/taskInstances/{task_id}")
         return int(answer["try_number"])
 

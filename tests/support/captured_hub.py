@@ -134,5 +134,4 @@ class Archiving:
 
 
 def at(number: int) -> str:
-    """Return the time of an event."""
     return (START + timedelta(minutes=number)).isoformat()

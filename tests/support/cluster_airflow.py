@@ -110,14 +110,12 @@ class ClusterAirflow:
         return run_id, self.end(dag_id, run_id)
 
     def tasks(self, dag_id: str, run_id: str) -> list[dict[str, Any]]:
-        """The task instances of a run."""
         found: list[dict[str, Any]] = self.call("GET", f"{_path(dag_id, run_id)}/taskInstances")[
             "task_instances"
         ]
         return found
 
     def result(self, dag_id: str, run_id: str, task_id: str) -> Any:
-        """Return the result of a task."""
         path = f"{_path(dag_id, run_id)}/taskInstances/{task_id}/xcomEntries/return_value?deserialize=true"
         return self.call("GET", path)["value"]
 

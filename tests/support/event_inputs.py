@@ -250,7 +250,6 @@ class Feed:
                     self.session.release()
 
     def take(self, count: int) -> list[Event]:
-        """The next events."""
         return list(islice(self._events, count))
 
     def send(self, events: Sequence[Event]) -> None:

@@ -80,8 +80,6 @@ def standing_in(environment: Environment, run: DriverRun, module: str) -> list[s
 
 
 class FakeDriver:
-    """One run."""
-
     def __init__(self, arguments: argparse.Namespace) -> None:
         self.run = arguments
         project = find_project(arguments.project, own_sources=arguments.sources)
@@ -214,7 +212,6 @@ class FakeDriver:
         write_status(self.store, path, status)
 
     def query(self, batches: int) -> None:
-        """Report its query."""
         now = datetime.now(UTC)
         progress, aside = ((ONE_BATCH,), ()) if batches == 1 else told_batches(batches, now)
         report = QueryReport(

@@ -154,7 +154,6 @@ class FaultWorld:
             self.act(name, "stop")
 
     def is_suspended(self, name: str) -> bool:
-        """Return True if a stream is suspended."""
         desired = read_desired(self.plane.store, self.plane.layout, name)
         return desired is not None and desired.state == "suspended"
 

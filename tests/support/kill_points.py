@@ -77,7 +77,6 @@ class KillStory:
 
     @property
     def last_output(self) -> str:
-        """Return the output of the newest driver."""
         return self.drivers.started[-1].output
 
     def standing(self) -> Standing:

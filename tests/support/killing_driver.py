@@ -83,7 +83,6 @@ class _Kill:
 
 
 def main() -> int:
-    """Run the driver."""
     kill = _Kill(os.environ[_STEP], int(os.environ[_BATCH]), Path(os.environ[_ARMED]))
     write, append = BatchWriter.write, TableLog._append
 

@@ -186,8 +186,6 @@ class _WithoutAnchors(yaml.SafeDumper):
 
 @dataclass(frozen=True)
 class LakePipeline:
-    """One pipeline of a lake."""
-
     lake: Lake
     name: str
 

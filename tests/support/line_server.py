@@ -30,7 +30,6 @@ class LineServer:
         self._client.sendall("".join(f"{line}\n" for line in lines).encode())
 
     def close(self) -> None:
-        """Stop."""
         self._hang_up()
         self._listener.close()
 

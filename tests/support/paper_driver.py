@@ -27,8 +27,6 @@ def paper_driver_command(environment: Environment, run: DriverRun) -> list[str]:
 
 
 class PaperDriver(FakeDriver):
-    """One run."""
-
     def main(self) -> int:
         behaviour = self.behaviour()
         if behaviour.startswith("ends "):

@@ -69,7 +69,6 @@ class PipelineOnDisk:
 
     @property
     def live(self) -> str:
-        """The live generation."""
         current = read_current(self.store, self.resolved.layout, "orders")
         return "none" if current is None else current.generation
 

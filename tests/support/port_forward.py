@@ -44,7 +44,6 @@ class PortForward:
             raise
 
     def close(self) -> None:
-        """Close the way."""
         self._process.kill()
         self._process.communicate()
 

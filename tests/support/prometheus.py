@@ -39,8 +39,6 @@ def program(name: str) -> Path:
 
 @dataclass(frozen=True)
 class Prometheus:
-    """The server."""
-
     url: str
 
     def query(self, expression: str) -> list[dict[str, Any]]:

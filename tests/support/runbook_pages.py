@@ -20,8 +20,6 @@ _OVER = "**How to know"
 
 @dataclass(frozen=True)
 class RunbookPage:
-    """One page."""
-
     name: str
     text: str
 
@@ -53,7 +51,6 @@ class RunbookPage:
 
 
 def runbook_pages() -> dict[str, RunbookPage]:
-    """All pages by name."""
     files = sorted(FOLDER.glob("*.md"))
     return {file.stem: RunbookPage(file.stem, file.read_text(encoding="utf-8")) for file in files}
 

@@ -106,7 +106,7 @@ def test_the_daily_care_archives_after_its_prune(project: ConfProject, orders: L
     assert not care.failed
     assert care.done[-1].startswith("files that were read: source: 2 files, 12 bytes: to ")
     assert orders.files("landing/orders") == ["c.json"]
-    # The care made a backup on the way, which also has these files as read.
+    # The care also made a backup, in which these files count as read.
     assert care.done[0].startswith("backup: 2")
 
 

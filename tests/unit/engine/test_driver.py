@@ -90,7 +90,7 @@ def test_a_driver_that_was_fenced_off_stays_so_in_its_pod_and_touches_nothing(
     assert receipt is not None
     assert (receipt.exit_code, receipt.epoch) == (75, 1)
 
-    # A kubelet without connection starts its container again.
+    # An unreachable kubelet restarts its container.
     monkeypatch.setattr(driver, "_run_mode", lambda *_: "finished")
     assert run_driver(port) == 75
     assert contents(project.folder) == left

@@ -31,7 +31,6 @@ def orders(tmp_path: Path) -> SmallFiles:
 
 
 def offset(version: int, table_id: str, *, snapshot: bool = False) -> dict[str, object]:
-    """Return the offset of a Delta source."""
     return {
         "sourceVersion": 1,
         "reservoirId": table_id,
