@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import ast
 import re
+import shlex
 from collections.abc import Iterator
 from dataclasses import dataclass
 from functools import cache
@@ -64,7 +65,7 @@ def refusal(command: str) -> str | None:
 
     A command without arguments is its name. Words such as PIPELINE stand for values.
     """
-    words = command.replace(" …", "").split()[1:]
+    words = shlex.split(command.replace(" …", ""))[1:]
     current, context = root(), None
     try:
         while words and hasattr(current, "commands") and not words[0].startswith("-"):

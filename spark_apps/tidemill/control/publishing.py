@@ -152,12 +152,12 @@ def _check_abort(asked: Asked) -> None:
     plan, reason = asked.plan, why_not_to_abort(asked)
     if not reason:
         return
-    stop, publish = f"tidemill backfill stop {plan.pipeline}", f"tidemill backfill publish {plan.pipeline}"
     fix = "nothing; to put other rows in their place, run another backfill of the range"
     if asked.at_work:
-        fix = f"stop the driver, and wait for its end: {stop}"
+        fix = f"stop the driver, and wait for its end: tidemill backfill stop {plan.pipeline}"
     elif _is_half_published(asked):
-        fix = f"finish what has begun: {publish} --plan {plan.digest}"
+        publish = f"tidemill backfill publish {plan.pipeline} --plan {plan.digest}"
+        fix = f"finish what has begun: {publish}"
     raise UsageError(
         "TIDE-BACK-062",
         "This backfill cannot be aborted. Nothing was deleted.",
