@@ -38,7 +38,7 @@ def read_before(
         if entry is not None:
             found[sink.table] = _by_entry(entry, checkpoint.ends)
         else:
-            found[sink.table] = ReadBefore(_read_on(checkpoint.ends, _backfills(table, pipeline.name)))
+            found[sink.table] = ReadBefore(read_on(checkpoint.ends, _backfills(table, pipeline.name)))
     return found or {f"checkpoint {live.generation}": checkpoint}
 
 
@@ -62,7 +62,7 @@ def _all_entries(table: Table, pipeline: str) -> Iterator[LedgerEntry]:
     return (e for e in entries if e and e.pipeline == pipeline)
 
 
-def _read_on(ends: Positions, backfills: Iterable[LedgerEntry]) -> Positions:
+def read_on(ends: Positions, backfills: Iterable[LedgerEntry]) -> Positions:
     """Move ends on by the backfills that have read from there on."""
     ranges: dict[tuple[str, str], list[tuple[int, int]]] = {}
     for read in (read for entry in backfills for read in entry.sources.values()):
