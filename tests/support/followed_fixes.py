@@ -146,7 +146,7 @@ def typed(fix: str, name: str, values: Mapping[str, str]) -> list[str]:
     """Return the words of the command of this name in a fix, with values for placeholders, as confirmed."""
     named = [command for command in commands_of(_GLOBAL.sub("", fix)) if head(command) == name]
     assert len(named) == 1, f"{name}: {fix}"
-    words = [values[word] if word.isupper() else word for word in shlex.split(named[0])]
+    words = [values[word] if word.isupper() or word == "vN" else word for word in shlex.split(named[0])]
     return [*words[1:], *_confirmed(named[0])]
 
 

@@ -11,6 +11,7 @@ from tests.support.spark_errors import StreamingQueryException
 from tests.unit.runbooks import test_checkpoint_pages as tables
 from tests.unit.runbooks import test_damage_pages as damage
 from tests.unit.runbooks import test_doctor_pages as holds
+from tests.unit.runbooks import test_driver_pages as drivers
 from tests.unit.runbooks import test_rewind_pages as rewinds
 from tests.unit.runbooks import test_source_pages as sources
 from tests.unit.runbooks import test_state_pages as states
@@ -104,6 +105,21 @@ TROUBLES = [
         rows=range(30),
     ),
     Trouble(CKPT + "018", "all was taken back", all_taken_back, RESET, rows=range(10)),
+    Trouble(
+        CKPT + "019",
+        "rows of a generation that was left",
+        drivers.old_rows_were_brought_back,
+        "ledger",
+        shows="rewind-",
+    ),
+    Trouble(
+        CKPT + "019",
+        "rows of a generation that was left",
+        drivers.old_rows_were_brought_back,
+        REWIND,
+        values={"vN": "v2"},
+        rows=range(30),
+    ),
     Trouble(CKPT + "020", "retention has removed records", sources.retention_expired, RESET),
     Trouble(CKPT + "021", "the topic was made again", sources.topic_made_again, RESET, rows=AGAIN),
     Trouble(CKPT + "021", "the topic was truncated", sources.topic_truncated, RESET, rows=AGAIN),
