@@ -13,7 +13,9 @@ from typing import Any
 
 import pytest
 
+from tests.support.command_line import CommandLine
 from tests.support.fake_driver import ROOT
+from tests.support.followed_fixes import typed
 from tests.support.small_project import (
     ENVIRONMENT,
     INCREMENTAL,
@@ -313,10 +315,18 @@ def test_every_dag_says_what_it_does_and_what_to_do_when_it_is_not_healthy(parse
         assert {page.strip() for page in pages} <= runbooks, dag_id
 
 
-def test_a_broken_pipeline_hides_no_other_and_is_shown_as_an_import_error(tmp_path: Path) -> None:
+def test_a_broken_pipeline_hides_no_other_and_is_shown_as_an_import_error(
+    tmp_path: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
     with small_project(tmp_path / "project") as project:
         declare_all(project)
         seen = parse(project.folder, tmp_path)
+        tidemill = CommandLine(project.folder, capsys.readouterr)
+        (error,) = seen["errors"].values()
+        assert "TIDE-SPEC-030" in error
+        assert tidemill(*typed(error, "validate", {})) == 2
+    assert "broken.yaml" in tidemill.out + tidemill.err
+    assert "worse.yaml" in tidemill.out + tidemill.err
     own = {"stream__orders", "incremental__daily"}
     assert set(seen["dags"]) == own | {*SINGLE, *DAILY} | RUNBOOKS
     (file,) = seen["errors"]

@@ -7,15 +7,17 @@ import signal
 from collections.abc import Iterator
 from dataclasses import replace
 from pathlib import Path
+from types import SimpleNamespace
 from typing import Any
 
 import pytest
 
+from tests.support.command_line import CommandLine
 from tests.support.driver_process import START_TIMEOUT_SECONDS, drivers_of
+from tests.support.followed_fixes import typed
 from tests.support.killing_driver import killing, killing_driver_command
 from tests.support.lake import Lake, LakePipeline
 from tests.support.postgres import PASSWORD, PostgresServer
-from tests.support.rewinds import rewind
 from tests.support.writer_cases import CrashedError
 from tidemill.errors import DataError, SpecError, TidemillError, UnavailableError
 
@@ -111,7 +113,8 @@ def test_each_batch_is_in_the_database_once_whatever_crashes_on_either_side(
     land(lake, [{"id": 5, "price": 5}])
     behind = refusal(orders)
     assert (behind.error_id, behind.facts["database_batch"]) == ("TIDE-SINK-019", 1)
-    rewind(orders, 1)
+    tidemill = CommandLine(lake.folder, lambda: SimpleNamespace(out="", err=""))
+    assert tidemill(*typed(behind.fix, "checkpoint rewind", {})) == 0
     orders.run_incremental()
     assert [(number, price) for number, price, _ in postgres.run(rows)] == [
         (1, "10.00"),

@@ -3,12 +3,15 @@
 from __future__ import annotations
 
 import json
+from types import SimpleNamespace
 from typing import Any
 
 import pytest
 
+from tests.support.command_line import CommandLine
+from tests.support.followed_fixes import typed
 from tests.support.lake import Lake, LakePipeline
-from tests.support.rewinds import acknowledge, rewind
+from tests.support.rewinds import acknowledge
 from tests.support.transform_corpus import findings_of
 from tests.support.writer_cases import CrashedError, crash_at
 from tidemill.checkpoint.inspect import inspect_checkpoint
@@ -61,6 +64,15 @@ def refused(pipeline: LakePipeline) -> GateRefusedError:
     return error.value
 
 
+def goes_back_instead_of_a_backfill(pipeline: LakePipeline, batch_id: int) -> None:
+    """As the refusal of a range of several streams says."""
+    with pytest.raises(UsageError) as no_range:
+        pipeline.plan("2026-01-01", "2026-01-02")
+    assert no_range.value.error_id == "TIDE-BACK-002"
+    tidemill = CommandLine(pipeline.lake.folder, lambda: SimpleNamespace(out="", err=""))
+    assert tidemill(*typed(no_range.value.fix, "checkpoint rewind", {"BATCH": str(batch_id)})) == 0
+
+
 def test_each_row_of_each_stream_once_whatever_their_order_and_through_crashes(lake: Lake) -> None:
     land(lake, "north", 1, 2, broken="{broken\n")
     land(lake, "south", 1, 3, broken="{broken, too\n")
@@ -104,7 +116,7 @@ def test_each_row_of_each_stream_once_whatever_their_order_and_through_crashes(l
     [repair] = plan_repair(gather_repair(lake.store, pipeline.resolved))["files"]
     assert repair["content"].encode() == whole
     offsets.write_bytes(whole)
-    rewind(pipeline, 0)
+    goes_back_instead_of_a_backfill(pipeline, 0)
     assert seen(lake) == seen(lake, TABLES[1]) == expected
     pipeline.run_incremental()
     assert seen(lake) == seen(lake, TABLES[1]) == [*expected, ("south", 4)]

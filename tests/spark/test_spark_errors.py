@@ -4,12 +4,16 @@ from __future__ import annotations
 
 from collections.abc import Callable, Iterator
 from pathlib import Path
+from types import SimpleNamespace
 from typing import Any
 
 import pytest
 
+from tests.support.command_line import CommandLine
+from tests.support.followed_fixes import typed
 from tests.support.lake import Lake, LakePipeline
-from tidemill.engine.classify import classify
+from tests.support.rewinds import newest_batch
+from tidemill.engine.availability import failure_of as failure_of_driver
 from tidemill.engine.session_conf import state_conf
 from tidemill.errors import CrashError, DataError, GateRefusedError, TidemillError
 from tidemill.sinks.table_log import TableLog
@@ -26,7 +30,12 @@ def transform(readings):
 def failure_of(pipeline: LakePipeline) -> TidemillError:
     with pytest.raises(Exception) as failed:  # noqa: PT011  # any; the driver classifies it
         pipeline.run_incremental()
-    return classify(failed.value)
+    return failure_of_driver(pipeline.resolved, failed.value)
+
+
+def run(lake: Lake, words: list[str]) -> int:
+    """Run the command that a fix names."""
+    return CommandLine(lake.folder, lambda: SimpleNamespace(out="", err=""))(*words)
 
 
 def land_readings(lake: Lake, minute: int) -> None:
@@ -72,14 +81,18 @@ def test_a_state_file_with_other_bytes_of_the_same_number(lake: Lake, state_stor
         land_readings(lake, minute)
         pipeline.run_incremental()
     land_readings(lake, 3)
-    for file in pipeline.checkpoint.glob("state/0/[0-9]*/**/*"):
-        if file.is_file() and file.suffix in (".delta", ".changelog", ".zip", ".snapshot", ".sst"):
+    # The state that batch 1 has left, the second one of the first run, stays whole.
+    for file in pipeline.checkpoint.glob("state/0/[0-9]*/[34]*"):
+        if file.suffix in (".delta", ".changelog", ".zip", ".snapshot"):
             garble(file)
     error = failure_of(pipeline)
     # Files of the store in memory end with a mark, which the gate looks for before Spark reads them.
     found = (DataError, "TIDE-CKPT-106") if state_store == "rocksdb" else (GateRefusedError, "TIDE-CKPT-016")
     assert (type(error), error.error_id) == found
     assert error.runbook == "checkpoint-state-lost"
+    assert run(lake, typed(error.fix, "checkpoint rewind", {"BATCH": "1"})) == 0
+    pipeline.run_incremental()
+    assert newest_batch(pipeline) > 1
 
 
 DIES = """
@@ -162,6 +175,33 @@ def test_files_that_a_transform_reads(
     error = failure_of(pipeline)
 
     assert (type(error), error.error_id) == (DataError, error_id)
+    # As the fix says: out of the path, which the transform reads.
+    culprit = folder / ("old" if make is conflicting else "z.parquet")
+    assert str(culprit) in str(error.facts["reason"])
+    culprit.rename(tmp_path / "moved")
+    pipeline.run_incremental()
+    assert [row["id"] for row in lake.rows("bronze/orders")] == [1]
+
+
+def test_a_source_table_that_was_made_again(lake: Lake, monkeypatch: pytest.MonkeyPatch) -> None:
+    """After the gate has looked at it."""
+    monkeypatch.setattr("tidemill.checkpoint.gate.source._table", lambda _: ())
+    table = lake.root / "tables/bronze/raw"
+    lake.spark.range(2).write.format("delta").save(str(table))
+    pipeline = lake.pipeline(
+        "orders",
+        source={"delta": {"table": "bronze/raw"}},
+        sinks=[{"delta": {"table": "silver/orders"}}],
+        run={"mode": "incremental"},
+    )
+    pipeline.run_incremental()
+    table.rename(table.with_name("before"))
+    lake.spark.range(2, 4).write.format("delta").save(str(table))
+    error = failure_of(pipeline)
+    assert (type(error), error.error_id) == (DataError, "TIDE-SRC-013")
+    assert run(lake, typed(error.fix, "checkpoint reset", {})) == 0
+    pipeline.run_incremental()
+    assert sorted(row["id"] for row in lake.rows("silver/orders")) == [0, 1, 2, 3]
 
 
 def test_a_source_table_with_a_renamed_column_that_delta_may_not_follow(
@@ -187,6 +227,9 @@ def test_a_source_table_with_a_renamed_column_that_delta_may_not_follow(
     error = failure_of(pipeline)
     assert (type(error), error.error_id) == (DataError, "TIDE-SRC-014")
     assert error.runbook == "source-table-changed"
+    assert run(lake, typed(error.fix, "checkpoint reset", {})) == 0
+    pipeline.run_incremental()
+    assert sorted(row["id"] for row in lake.rows("silver/orders")) == [1, 1, 2]
 
 
 def test_a_table_of_appends_only_takes_no_merge(lake: Lake, monkeypatch: pytest.MonkeyPatch) -> None:

@@ -4,6 +4,8 @@ from __future__ import annotations
 
 import pytest
 
+from tests.support.command_line import CommandLine
+from tests.support.followed_fixes import typed
 from tests.support.lake import Lake, LakePipeline
 from tidemill.engine.classify import classify
 from tidemill.errors import DataError, SpecError, TidemillError
@@ -69,10 +71,13 @@ def test_a_file_that_fails_to_load_is_refused(lake: Lake, code: str, reason: str
     ],
 )
 def test_a_function_that_cannot_be_applied_is_told_before_the_first_batch(
-    lake: Lake, body: str, reason: str
+    lake: Lake, body: str, reason: str, capsys: pytest.CaptureFixture[str]
 ) -> None:
     error = failure_of(with_transform(lake, f"def transform(rows):\n    {body}\n"))
     assert (type(error), error.error_id) == (DataError, "TIDE-DATA-002")
+    tidemill = CommandLine(lake.folder, capsys.readouterr)
+    assert tidemill(*typed(error.fix, "plan", {})) == 0, tidemill.err
+    assert {"id", "name"} <= set(tidemill.out.replace(",", " ").split())
     assert (error.facts["pipeline"], error.facts["transform"]) == ("orders", "orders:transform")
     assert reason in str(error.facts["reason"])
     if "returns" not in reason:

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import ast
 import re
+import shlex
 from collections.abc import Iterator
 from dataclasses import dataclass
 from functools import cache
@@ -19,8 +20,8 @@ from tidemill.cli.app import app
 VALUE = "VALUE"
 
 _QUOTED = re.compile(r"`(tidemill [^`]*)`")
-# Where a command ends that is not in backquotes.
-_END = re.compile(r"[;:,.)]+(?:\s|$)| \(|\n")
+# A command that is not in backquotes: up to the end of its clause, but not inside of quotes.
+_CLAUSE = re.compile(r"(?:'[^']*'|(?![;:,.)]+(?:\s|$)| \(|\n).)*")
 # A field of `str.format`.
 _FIELD = re.compile(r"{[a-z_]+}")
 _ANY = re.compile(r"(?<![\w/.-])tidemill ([a-z]+)\b")
@@ -43,14 +44,20 @@ def named_commands(folder: Path) -> Iterator[NamedCommand]:
     """Find the commands in the string literals of Python files, without docstrings."""
     for path in sorted(folder.rglob("*.py")):
         tree = ast.parse(path.read_text(encoding="utf-8"))
-        for line, text in _texts(tree):
+        for line, text in literals(tree):
             place = f"{path.relative_to(folder)}:{line}"
-            for match in _QUOTED.finditer(text):
-                yield NamedCommand(place, match[1])
-            rest = _QUOTED.sub("", text)
-            for match in _ANY.finditer(rest):
-                if match[1] in root().commands:
-                    yield NamedCommand(place, _END.split(rest[match.start() :])[0].strip())
+            yield from (NamedCommand(place, command) for command in commands_of(text))
+
+
+def commands_of(text: str) -> Iterator[str]:
+    """Find the commands in a text: those in backquotes, and those that end where their clause ends."""
+    yield from (match[1] for match in _QUOTED.finditer(text))
+    rest = _QUOTED.sub("", text)
+    for match in _ANY.finditer(rest):
+        if match[1] in root().commands:
+            clause = _CLAUSE.match(rest, match.start())
+            assert clause is not None
+            yield clause[0].strip()
 
 
 def refusal(command: str) -> str | None:
@@ -58,7 +65,7 @@ def refusal(command: str) -> str | None:
 
     A command without arguments is its name. Words such as PIPELINE stand for values.
     """
-    words = command.replace(" …", "").split()[1:]
+    words = shlex.split(command.replace(" …", ""))[1:]
     current, context = root(), None
     try:
         while words and hasattr(current, "commands") and not words[0].startswith("-"):
@@ -77,14 +84,24 @@ def refusal(command: str) -> str | None:
     return None
 
 
+def command_of(command: str) -> Any:
+    """Return the command of a command line."""
+    current = root()
+    for word in command.split()[1:]:
+        if not hasattr(current, "commands") or word not in current.commands:
+            break
+        current = current.commands[word]
+    return current
+
+
 @cache
 def root() -> Any:
     """Return the whole command line, a group of typer's own copy of click."""
     return typer.main.get_command(app)
 
 
-def _texts(tree: ast.AST) -> Iterator[tuple[int, str]]:
-    """Literals with their lines; those that are added are one."""
+def literals(tree: ast.AST) -> Iterator[tuple[int, str]]:
+    """Find the string literals with their lines, without docstrings; those that are added are one."""
     if isinstance(tree, ast.Expr) and isinstance(tree.value, ast.Constant):
         return
     text = _text_of(tree)
@@ -92,7 +109,7 @@ def _texts(tree: ast.AST) -> Iterator[tuple[int, str]]:
         yield getattr(tree, "lineno", 0), text
         return
     for child in ast.iter_child_nodes(tree):
-        yield from _texts(child)
+        yield from literals(child)
 
 
 def _text_of(node: ast.AST) -> str | None:

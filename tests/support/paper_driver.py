@@ -62,6 +62,17 @@ class PaperDriver(FakeDriver):
         self.status("draining", **said)
         return self.receipt("clean", 0)
 
+    def bounded(self, behaviour: str) -> int:
+        """One batch, whether new or planned before; other behaviours are the fake driver's."""
+        if behaviour != "run" or self.run.mode == "backfill":
+            return super().bounded(behaviour)
+        from tests.support.paper_batches import PaperBatches
+
+        batches = PaperBatches(resolve_pipeline(self.environment, self.run.pipeline))
+        batches.admit()
+        batches.run(self.run.run_id, self.epoch or 0)
+        return self.receipt("clean", 0)
+
     def behaviour(self) -> str:
         return self.behaviour_file.read_text() if self.behaviour_file.exists() else "run"
 

@@ -66,7 +66,10 @@ class Story:
     def shown(self) -> frozenset[str]:
         """Ids that it brings about."""
         refused = (step.error for step in self.steps if isinstance(step, Refused))
-        return frozenset([*self.errors, *refused, *self.by_hand])
+        warned = (
+            step.shows for step in self.steps if isinstance(step, Warned) and step.shows.startswith("TIDE-")
+        )
+        return frozenset([*self.errors, *refused, *warned, *self.by_hand])
 
 
 def each_story(stories: Sequence[Story]) -> pytest.MarkDecorator:

@@ -1,4 +1,4 @@
-"""The command line takes every command that a text of the product names. Stories of runbooks run them."""
+"""The command line takes every command that a text of the product names; `test_fix_commands.py` runs them."""
 
 from __future__ import annotations
 
@@ -12,8 +12,10 @@ ROOT = Path(__file__).parents[2]
 
 
 def refused(command: str) -> str | None:
-    """Return the reason for refusing a command, also the one that a rewind is refused with when it runs."""
+    """Return the reason for refusing a command, also one that it is refused with only when it runs."""
     words = command.split()
+    if words[1:3] == ["backfill", "plan"] and words[3:] and "--from" not in words:
+        return "a range is missing"
     if words[1:3] == ["checkpoint", "rewind"] and words[3:] and not {"--to", "--generation"} & set(words):
         return "a batch or generation is missing"
     return refusal(command)
@@ -33,6 +35,7 @@ def test_the_command_line_takes_each_command_that_a_text_names(folder: str) -> N
         "tidemill checkpoint reset orders",
         "tidemill checkpoint reset orders --from the same place",
         "tidemill checkpoint rewind orders",
+        "tidemill backfill plan orders",
         "tidemill checkpoint undo orders",
         "tidemill start orders --fast",
         "tidemill run orders --mode batch",

@@ -240,5 +240,5 @@ def plan_is_void(pipeline: str, digest: str, because: str, **facts: object) -> U
         pipeline,
         "This plan cannot be carried out.",
         {"plan": ascii(digest[:40])[1:-1], "because": because, **facts},
-        f"plan again, and look at the new plan: tidemill backfill plan {pipeline}",
+        f"plan again, and look at the new plan: tidemill backfill plan {pipeline} --from BEGIN --to END",
     )

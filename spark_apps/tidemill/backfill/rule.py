@@ -29,8 +29,6 @@ from tidemill.spec.sinks import DeltaSink
 
 By = Literal["record", "window", "time", "everything"]
 
-_NEXT = "`tidemill checkpoint reset {pipeline} --from earliest` computes it again"
-
 
 @dataclass(frozen=True)
 class Asked:
@@ -88,6 +86,14 @@ def _by(asked: Asked) -> By:
     return "window" if all(of_table.window is not None for of_table in rows) else "time"
 
 
+def _again(pipeline: Pipeline) -> str:
+    """Return what computes the tables from their source again."""
+    reset = f"`tidemill checkpoint reset {pipeline.name} --from earliest`"
+    if any(sink.mode == "append" for sink in pipeline.spec.delta_sinks):
+        return f"move its tables away, as their rows would come twice: {reset} then computes them again"
+    return f"{reset} computes it again"
+
+
 def check_one_stream(pipeline: Pipeline) -> None:
     """Raise if the pipeline reads several streams, because a range belongs to one stream.
 
@@ -120,7 +126,7 @@ def _check_past(asked: Asked) -> None:
             asked.pipeline.name,
             "A change feed has no past by time: its rows are the changes of commits, not those of a range.",
             {"source": "delta", "read_changes": True},
-            _NEXT.format(pipeline=asked.pipeline.name),
+            _again(asked.pipeline),
         )
     if not asked.sinks:
         raise refused(
@@ -154,7 +160,7 @@ def _check_everything(asked: Asked) -> None:
             "The live stream replaces this table from its own state with each batch, so it would take what a "
             "backfill writes back again.",
             {"generation": asked.live.generation},
-            _NEXT.format(pipeline=asked.pipeline.name),
+            _again(asked.pipeline),
         )
 
 
@@ -197,7 +203,7 @@ def _check_told_apart(asked: Asked) -> None:
             asked.pipeline.name,
             "Session windows have no fixed ends: events outside of any range can belong to a session in it.",
             {},
-            _NEXT.format(pipeline=asked.pipeline.name),
+            _again(asked.pipeline),
         )
     if not all(window.columns for window in windows):
         raise refused(
@@ -235,7 +241,7 @@ def _check_times(asked: Asked) -> None:
             + ("." if asked.live is None else ", and the live stream has written some of them."),
             {"because": asked.reason},
             "keep kafka_topic, kafka_partition and kafka_offset in the result, or aggregate by windows of "
-            "the event-time column; or " + _NEXT.format(pipeline=asked.pipeline.name),
+            "the event-time column; or " + _again(asked.pipeline),
         )
     if asked.bounds.times is None or asked.pipeline.spec.event_time is None:
         raise refused(
@@ -296,5 +302,5 @@ def _merged(asked: Asked, sink: DeltaSink, fix: str) -> UsageError:
         "A row of this table stands for all that was merged into it; a range of the past would take the "
         "place of newer values.",
         {"table": sink.table, "key": ", ".join(sink.key), "because": asked.reason},
-        f"{fix}, or {_NEXT.format(pipeline=asked.pipeline.name)}",
+        f"{fix}, or {_again(asked.pipeline)}",
     )

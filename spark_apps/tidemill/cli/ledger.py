@@ -12,6 +12,8 @@ from tidemill.names import catalogued_name
 from tidemill.spec.readable import shown
 
 if TYPE_CHECKING:
+    from collections.abc import Iterator
+
     from tidemill.ledger.entry import LedgerEntry
     from tidemill.ledger.files_log import FilesCommit
     from tidemill.ledger.read import Commit
@@ -30,30 +32,34 @@ def ledger(
     as_json: Annotated[bool, typer.Option("--json", help="Print JSON.")] = False,
 ) -> None:
     """Show committed batches, newest first."""
-    from tidemill.ledger.read import read_ledger
-
     resolved = invocation_of(context).pipeline(pipeline)
     catalog = resolved.environment.spec.catalog
     commits = [
-        (catalogued_name(catalog, sink.table), commit)
+        (catalogued_name(catalog, sink.table), commit, stands)
         for sink in resolved.spec.delta_sinks
-        for commit in read_ledger(resolved.layout.table(sink.table), limit)
+        for commit, stands in _commits(resolved.layout.table(sink.table), limit)
         if commit.entry is not None and commit.entry.pipeline == pipeline
     ]
     commits.sort(key=lambda found: found[1].committed_at, reverse=True)
     folders = _folders(resolved, limit)
     if as_json:
-        print_json(
-            [*(_document(table, commit) for table, commit in commits), *map(_folder_document, folders)]
-        )
+        print_json([*(_document(*found) for found in commits), *map(_folder_document, folders)])
         return
     if commits:
         counts = ("rows", "quarantined", "late", "no event time", "violations")
         ran = ("mode", "batch", *counts, "columns added", "watermark", "run")
-        with_models = any(_models(commit) for _, commit in commits)
-        headings = ["committed (UTC)", "table", "version", *ran, *(["models"] if with_models else [])]
-        rows = [[*_row(table, commit), _models(commit)] for table, commit in commits]
-        print_table(headings, (row[: len(headings)] for row in rows))
+        models = [_models(commit) for _, commit, _ in commits]
+        taken_back = ["" if stands else "yes" for _, _, stands in commits]
+        further = {"models": models, "taken back": taken_back}
+        further = {name: cells for name, cells in further.items() if any(cells)}
+        headings = ["committed (UTC)", "table", "version", *ran, *further]
+        print_table(
+            headings,
+            (
+                [*_row(table, commit), *cells]
+                for (table, commit, _), *cells in zip(commits, *further.values(), strict=True)
+            ),
+        )
     if folders:
         print_table(
             ("committed (UTC)", "folder", "batch", "files", "bytes", "generation"), map(_folder_row, folders)
@@ -116,13 +122,24 @@ def _folder_row(found: tuple[str, FilesCommit, str | None]) -> tuple[object, ...
     return commit.committed_at, output, commit.batches, len(commit.files), commit.size, generation
 
 
-def _document(table: str, commit: Commit) -> dict[str, Any]:
+def _commits(path: str, limit: int) -> Iterator[tuple[Commit, bool]]:
+    """Find the newest commits of a table, each with True if no later RESTORE or REPLACE took its rows out."""
+    from tidemill.ledger.read import read_commits
+    from tidemill.ledger.standing import standing_commits
+
+    newest_first = read_commits(path, limit)
+    standing = {commit.version for commit in standing_commits(newest_first)}
+    return ((commit, commit.version in standing) for commit in newest_first)
+
+
+def _document(table: str, commit: Commit, stands: bool) -> dict[str, Any]:
     entry = commit.entry
     return {
         "table": table,
         "version": commit.version,
         "committed_at": commit.committed_at,
         "rows": commit.rows,
+        "stands": stands,
         "entry": None if entry is None else entry.model_dump(mode="json", exclude_none=True),
     }
 

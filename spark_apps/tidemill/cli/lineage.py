@@ -101,5 +101,6 @@ def _no_service(environment: Environment) -> SpecError:
         "TIDE-LINE-004",
         "The environment names no lineage service.",
         facts={"file": environment.file},
-        fix="add `lineage: {url: …}`; `tidemill lineage show` prints the events without one",
+        fix="add `lineage: {url: …}`; without one, `tidemill lineage show PIPELINE --since MOMENT` prints "
+        "the events",
     )

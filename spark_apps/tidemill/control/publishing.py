@@ -103,12 +103,16 @@ def why_not_to_abort(asked: Asked) -> str:
         return "its rows went into the tables chunk by chunk: nothing is staged"
     if asked.at_work:
         return "a driver is at work on it"
-    progress = asked.progress
-    if progress is not None and progress.finished_at is not None:
+    if asked.progress is not None and asked.progress.finished_at is not None:
         return "its rows are published"
-    if progress is not None and progress.since is not None:
+    if _is_half_published(asked):
         return "publishing has begun: some tables may have its rows"
     return ""
+
+
+def _is_half_published(asked: Asked) -> bool:
+    progress = asked.progress
+    return progress is not None and progress.since is not None and progress.finished_at is None
 
 
 def _tell(plane: ControlPlane, asked: Asked, verb: str, attempt: str) -> None:
@@ -148,11 +152,16 @@ def _check_abort(asked: Asked) -> None:
     plan, reason = asked.plan, why_not_to_abort(asked)
     if not reason:
         return
+    fix = "nothing; to put other rows in their place, run another backfill of the range"
+    if asked.at_work:
+        fix = f"stop the driver, and wait for its end: tidemill backfill stop {plan.pipeline}"
+    elif _is_half_published(asked):
+        publish = f"tidemill backfill publish {plan.pipeline} --plan {plan.digest}"
+        fix = f"finish what has begun: {publish}"
     raise UsageError(
         "TIDE-BACK-062",
         "This backfill cannot be aborted. Nothing was deleted.",
         facts={"pipeline": plan.pipeline, "plan": plan.digest, "because": reason},
-        fix=f"stop a driver first: tidemill backfill stop {plan.pipeline}; finish what has begun: "
-        f"tidemill backfill publish {plan.pipeline} --plan {plan.digest}",
+        fix=fix,
         runbook="backfill",
     )

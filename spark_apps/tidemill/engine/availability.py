@@ -81,6 +81,8 @@ def failure_of(pipeline: Pipeline, error: Exception) -> TidemillError:
     wrong for good is found when the next one is asked for, here or at the next start.
     """
     failure = classify(error)
+    # What Spark met, or a task raised, names no pipeline.
+    failure.fix = failure.fix.replace("PIPELINE", pipeline.name)
     if isinstance(error, TidemillError) or failure.error_id not in _MAYBE_OF_TOKENS:
         return failure
     try:

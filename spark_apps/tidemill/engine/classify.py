@@ -76,6 +76,9 @@ _DATA = re.compile(
     r"SQLSTATE: (?:22|23|38|39|42|P0)|PythonException|AnalysisException|ParseException|SparkRuntimeException"
 )
 
+# Where the message of an error class ends, which may have several lines.
+_MESSAGE_END = re.compile(r"SQLSTATE: \w{5}|(?P<trace>\n\s*at |\nCaused by|\n\nJVM stacktrace|\n=== )")
+
 # What py4j begins the error of a call to Java with.
 _JAVA_CAUSE = r"^: "
 
@@ -99,7 +102,7 @@ def classify(error: BaseException) -> TidemillError:
         if found := re.search(pattern, text):
             return DIAGNOSES[error_id].error(_known_reason(error, pattern, found[0]))
     if of_class not in (DATA, UNFORESEEN, None):
-        words = text[text.index(f"[{condition}]") :].partition("\n")[0][:REASON_CHARACTERS]
+        words = _message_at(text, text.index(f"[{condition}]"))
         return of_class.error("; ".join(filter(None, (words, cause_in(text)))))
     if of_class is None and (found := re.search(_DAMAGED_STATE, text)):
         return DIAGNOSES["TIDE-CKPT-106"].error(_known_reason(error, _DAMAGED_STATE, found[0]))
@@ -121,6 +124,13 @@ def _error_class(text: str) -> tuple[str, Diagnosis | None]:
         if not is_wrapper(found[1]):
             return found[1], diagnosis_of(found[1], state_of(text[found.start() :]))
     return "", None
+
+
+def _message_at(text: str, place: int) -> str:
+    """Return the message of an error class: its later lines name the paths, columns or features."""
+    end = _MESSAGE_END.search(text, place)
+    message = text[place : len(text) if end is None else end.start("trace") if end["trace"] else end.end()]
+    return " ".join(message.split())[:REASON_CHARACTERS]
 
 
 def _rebuilt(found: re.Match[str]) -> TidemillError:

@@ -167,14 +167,15 @@ _ALL = (
         DataError,
         "TIDE-SRC-013",
         "A table that is read was made again, or has lost commits that were not read yet.",
-        "restore the table with its log, or reset the checkpoint",
+        "restore the table with its log, or read it again: "
+        "tidemill checkpoint reset PIPELINE --from earliest",
         "source-table-changed",
     ),
     Diagnosis(
         DataError,
         "TIDE-SRC-014",
         "Columns of the table that is read were renamed or dropped, and its stream cannot follow.",
-        "read the table again from its newest version: see the runbook",
+        "read the table again from its newest version: tidemill checkpoint reset PIPELINE --from earliest",
         "source-table-changed",
     ),
     Diagnosis(
@@ -203,21 +204,24 @@ _ALL = (
         DataError,
         "TIDE-CKPT-106",
         "Spark cannot read the state of the checkpoint: a file of it is damaged or missing.",
-        "go back to a batch whose state is whole: tidemill checkpoint rewind PIPELINE --to BATCH",
+        "go back to a batch whose state is whole: tidemill checkpoint rewind PIPELINE --to BATCH; "
+        "if none is: tidemill checkpoint restore PIPELINE BACKUP",
         "checkpoint-state-lost",
     ),
     Diagnosis(
         DataError,
         "TIDE-CKPT-107",
         "The state of the checkpoint is of another transform.",
-        "run the transform that wrote the state, or reset the checkpoint",
+        "run the transform that wrote the state, or begin with empty state: "
+        "tidemill checkpoint reset PIPELINE --from earliest",
         "pipeline-changed",
     ),
     Diagnosis(
         DataError,
         "TIDE-CKPT-108",
         "Spark cannot read a file of the checkpoint.",
-        "see which files are whole: tidemill checkpoint inspect PIPELINE",
+        "see which files are whole: tidemill checkpoint inspect PIPELINE; what makes them whole: "
+        "tidemill checkpoint gate PIPELINE",
         "checkpoint-damaged",
     ),
     Diagnosis(

@@ -134,7 +134,7 @@ def check_same_set_aside(entry: LedgerEntry, held: Mapping[str, LedgerEntry], le
             "left": list(left),
             "rows_differ_of": differing,
         },
-        fix="let the transform of the sink depend on its rows alone, and compute the batch anew: "
+        fix="let the transform of the sink depend on its rows alone, and compute the batch again: "
         + _anew(entry),
         runbook="half-written-batch",
     )
@@ -177,7 +177,8 @@ def _way_out(entry: LedgerEntry) -> str:
 
 
 def _anew(entry: LedgerEntry) -> str:
-    return _go_back(entry) or f"tidemill checkpoint reset {entry.pipeline} --from earliest"
+    restored = "RESTORE its tables to their versions before it, then"
+    return _go_back(entry) or f"{restored} tidemill checkpoint reset {entry.pipeline} --from earliest"
 
 
 def _go_back(entry: LedgerEntry) -> str:

@@ -94,7 +94,7 @@ def restore_through_delta_rs(wanted: TableRestore) -> None:
             raise _needs_spark(wanted.path, reason)
         _commit(table, wanted, action)
 
-    fix = "see who writes: tidemill ledger PIPELINE; then run the same command again"
+    fix = f"see who writes: tidemill ledger {wanted.base.pipeline}; then run the same command again"
     Race({"table": wanted.path}, fix).until_won(attempt)
 
 

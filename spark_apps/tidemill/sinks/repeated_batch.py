@@ -98,7 +98,7 @@ def taken_back(table: str, wanted: BatchCommit) -> GateRefusedError:
         facts=_about(table, wanted),
         fix=f"see what the table holds: tidemill ledger {wanted.entry.pipeline}; bring the table back, or "
         f"take the pipeline back as well: tidemill checkpoint rewind {wanted.entry.pipeline} --to BATCH, "
-        "with the newest one that the table holds",
+        "with the newest one that was not taken back",
         runbook="checkpoint-ahead-of-table",
     )
 

@@ -175,7 +175,8 @@ REFUSALS = (
         "a sink `memory` on Kubernetes",
         "A table in a driver's memory is for tests and for trying out on one machine: in a pod it cannot "
         "be reached.",
-        "write a table: `delta: {table: gold/name, mode: replace}`; read it by `tidemill query`",
+        "write a table: `delta: {table: gold/name, mode: replace}`; read it by "
+        "`tidemill query 'SELECT * FROM gold.name'`",
         runtime=_set("kubernetes"),
         sink=_set("memory"),
     ),

@@ -313,10 +313,10 @@ RULES = tuple(rule for rule in list(globals().values()) if isinstance(rule, Rule
 
 # Specific fixes for actions. They replace the general fix.
 _INSTEAD_OF = {
-    "show": "return the DataFrame and add the sink `console: {}`, or look at the table: tidemill run, "
-    "then read it",
+    "show": "return the DataFrame and add the sink `console: {}`, or look at the newest rows of the table: "
+    "`tidemill watch PIPELINE --once`",
     "count": "count in groups, groupBy(window('timestamp', '5 minutes')).count(); the number of rows of each "
-    "batch is in `tidemill ledger`",
+    "batch is in `tidemill ledger PIPELINE`",
     "foreach": "return the DataFrame and declare its sinks; use a column expression or a UDF to change rows",
     "rdd": "use column expressions, a UDF or mapInArrow",
     "collect": "join with the other rows instead of collecting them into Python",

@@ -26,10 +26,11 @@ from tidemill.checkpoint.verbs.beginning import (
     left_and_repeated,
 )
 from tidemill.checkpoint.verbs.prospect import AskBroker
-from tidemill.checkpoint.verbs.read_before import read_before, stands
+from tidemill.checkpoint.verbs.read_before import read_before, read_on, stands
 from tidemill.checkpoint.verbs.reset import Wanted, plan_reset, reset_steps
 from tidemill.checkpoint.verbs.tables import read_tables
 from tidemill.errors import GateRefusedError, UsageError
+from tidemill.ledger.entry import OffsetRange
 from tidemill.ledger.read import transaction_version
 from tidemill.ledger.table_restore import CLOSED, restore_through_delta_rs
 from tidemill.names import transaction_id
@@ -120,6 +121,33 @@ def test_where_nothing_says_how_far_was_read_somebody_must_agree() -> None:
         "TIDE-CKPT-104",
         "orders-0 None -> 50",
     )
+
+
+@pytest.mark.parametrize(
+    ("ranges", "reached"),
+    [
+        ([], 0),
+        ([(0, 20)], 20),
+        ([(10, 20)], 0),
+        ([(5, 20), (0, 5)], 20),
+        ([(0, 20), (5, 10)], 20),
+        ([(0, 5), (6, 20)], 5),
+    ],
+)
+def test_backfills_of_a_table_without_a_batch_count_as_read_up_to_the_first_gap(
+    ranges: list[tuple[int, int]], reached: int
+) -> None:
+    entries = [
+        commit_of(0).entry.model_copy(
+            update={"sources": {"source": OffsetRange(start=at(start), end=at(end))}}
+        )
+        for start, end in ranges
+    ]
+    assert read_on(at(0), entries) == at(reached)
+
+
+def at(offset: int) -> Offsets:
+    return {"orders": {"0": offset}}
 
 
 def test_a_record_that_two_tables_lack_counts_once() -> None:

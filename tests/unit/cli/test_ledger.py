@@ -1,4 +1,4 @@
-"""`tidemill ledger` shows which expectations were violated."""
+"""`tidemill ledger` shows what batches did, and whether their rows are in the table still."""
 
 from __future__ import annotations
 
@@ -10,6 +10,7 @@ from deltalake import CommitProperties, write_deltalake
 
 from tests.support.command_line import CommandLine
 from tests.support.conf_project import ConfProject
+from tests.support.patient import Patient
 from tidemill.checkpoint.status import Status, write_status
 from tidemill.ledger.entry import Code, ExpectationCounts, LedgerEntry
 from tidemill.storage.store import Store
@@ -42,6 +43,22 @@ def test_a_pipeline_without_a_commit_in_a_ledger_is_told_with_its_batch(
     )
     assert tidemill("ledger", "orders") == 0, tidemill.err
     assert tidemill.out == f"orders committed batch 4 at 2026-01-01 00:00:00 UTC; {expected}\n"
+
+
+def test_a_batch_that_a_restore_has_taken_out_of_the_table_is_marked(patient: Patient) -> None:
+    patient.ran(3)
+    assert "taken back" not in out_of_ledger(patient)
+    patient.restore_table_by_hand(2)
+    assert "taken back" in out_of_ledger(patient)
+    stands = {
+        commit["entry"]["batch_id"]: commit["stands"] for commit in patient.tidemill.json("ledger", "orders")
+    }
+    assert stands == {0: True, 1: True, 2: False}
+
+
+def out_of_ledger(patient: Patient) -> str:
+    assert patient.tidemill("ledger", "orders") == 0, patient.tidemill.err
+    return patient.tidemill.out
 
 
 def test_violations_are_shown_by_the_names_of_their_expectations(

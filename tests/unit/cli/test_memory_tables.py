@@ -10,6 +10,7 @@ import pyarrow as pa
 import pytest
 
 from tests.support.command_line import CommandLine
+from tests.support.followed_fixes import typed
 from tests.support.small_project import SmallProject, small_project
 from tidemill.checkpoint.query_report import read_query_report, write_query_report
 from tidemill.engine.http_port import Answer, serve
@@ -63,10 +64,11 @@ def tell_port(drivers: SmallProject, name: str, address: str) -> None:
 def test_a_table_in_memory_is_read_where_its_driver_runs(
     tidemill: CommandLine, drivers: SmallProject
 ) -> None:
-    started(tidemill, drivers, "one")
+    drivers.declare("one", COUNTS)
     sql = "SELECT n FROM memory.counts"
     assert tidemill("query", sql) == 2
     assert tidemill.err.startswith("TIDE-QUERY-009")
+    assert tidemill(*typed(tidemill.err, "start", {})) == 0, tidemill.out
     port = serve(
         ("127.0.0.1", 0), lambda path: Answer(200 if path == "/memory/counts" else 404, "", stream(7))
     )

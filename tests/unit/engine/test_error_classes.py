@@ -131,6 +131,15 @@ def test_the_error_below_a_wrapper_decides() -> None:
         assert "file:/lake/a.parquet" in str(found.facts["reason"])
 
 
+@pytest.mark.parametrize("end", [" SQLSTATE: KD009", "", "\n\nJVM stacktrace:"])
+def test_the_reason_has_the_later_lines_of_a_message_and_nothing_of_the_trace(end: str) -> None:
+    lines = "[CONFLICTING_DIRECTORY_STRUCTURES] Conflicting structures.\nSuspicious paths:\n\tfile:/lake/old"
+    found = classify(Py4JJavaError(f"{lines}{end}\n\tat org.apache.spark.Some.where(Some.scala:1)"))
+    assert found.error_id == "TIDE-SRC-012"
+    words = "[CONFLICTING_DIRECTORY_STRUCTURES] Conflicting structures. Suspicious paths: file:/lake/old"
+    assert found.facts["reason"] == f"{words}{end if 'SQLSTATE' in end else ''}"
+
+
 def test_the_storage_decides_before_the_file_that_could_not_be_read_from_it() -> None:
     found = classify(
         StreamingQueryException(

@@ -178,7 +178,10 @@ def _oversized(folder: StateFolder) -> list[Finding]:
     if folder.files > CROWDED_FILES:
         facts = {"files": folder.files, "bytes": folder.bytes, "backups": len(folder.backups)}
         problem = "Old generations, backups and trash fill the state folder."
-        fix = f"tidemill checkpoint prune {folder.name}; what it moves to the trash goes after a week"
+        fix = (
+            f"tidemill checkpoint prune {folder.name}; what it moves to the trash counts until that is "
+            "deleted, after a week or by a second run with --trash-days 0"
+        )
         return [Finding("TIDE-CKPT-054", "note", folder.name, problem, facts, fix, DOCTOR_RUNBOOK)]
     return []
 

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import json
 from collections.abc import Iterator
 
 from tidemill.checkpoint.findings import Finding
@@ -34,7 +35,8 @@ def _unreadable(facts: CheckpointFacts) -> Iterator[Finding]:
                 "The table's log cannot be read: commits are missing or damaged. "
                 "Spark would fail, or write on top of an older version.",
                 facts.about(table=table, reason=found.unreadable),
-                f"bring the log's files back, or tidemill checkpoint restore {facts.pipeline} BACKUP",
+                "bring the log's files back; or move the damaged newest ones aside, then "
+                f"tidemill checkpoint restore {facts.pipeline} BACKUP",
                 runbook="table-log-damaged",
             )
 
@@ -48,7 +50,10 @@ def _first_start(facts: CheckpointFacts, table: str, found: TableFacts) -> Itera
     elif facts.source.initial is not None:
         # A fenced driver has already begun the checkpoint, so changed `starting_offsets` have no effect any
         # more.
-        fix = f"tidemill checkpoint reset {facts.pipeline} --from OFFSETS: those where the backfills ended"
+        ended = json.dumps(found.backfilled_to)
+        fix = (
+            f"tidemill checkpoint reset {facts.pipeline} --from '{ended}', which is where the backfills ended"
+        )
     yield facts.error(
         "TIDE-CKPT-009",
         "A backfill has filled the table, and the pipeline has written nothing to it live. "
@@ -139,15 +144,12 @@ def _skipped(facts: CheckpointFacts, table: str, found: TableFacts) -> Iterator[
             runbook="checkpoint-ahead-of-table",
         )
     elif transaction > last:
-        verb = (
-            f"rewind {facts.pipeline} --to {last}" if last >= 0 else f"reset {facts.pipeline} --from earliest"
-        )
         yield facts.error(
             "TIDE-CKPT-018",
             "The table was restored to an older version by hand, and Delta still holds the batches that were "
             f"taken back for written. It would silently skip batches {last + 1}-{transaction}.",
             facts.about(table=table, table_batch=found.last_batch, transaction=found.transaction),
-            f"tidemill checkpoint {verb}, for table, offsets and state together",
+            f"{_back_to(facts, last)}, for table, offsets and state together",
             runbook="checkpoint-ahead-of-table",
         )
 
@@ -199,7 +201,6 @@ def _behind(facts: CheckpointFacts, table: str, found: TableFacts) -> Finding:
 
 def _ahead(facts: CheckpointFacts, table: str, found: TableFacts, because: str) -> Finding:
     last = _number(found.last_batch)
-    again = f"rewind {facts.pipeline} --to {last}" if last >= 0 else f"reset {facts.pipeline} --from earliest"
     return facts.error(
         "TIDE-CKPT-005",
         "The table is older than the checkpoint. "
@@ -207,9 +208,16 @@ def _ahead(facts: CheckpointFacts, table: str, found: TableFacts, because: str) 
         facts.about(
             table=table, checkpoint_batch=facts.committed, table_batch=found.last_batch, because=because
         ),
-        f"bring the table back, or tidemill checkpoint {again}",
+        f"bring the table back, or {_back_to(facts, last)}",
         runbook="checkpoint-ahead-of-table",
     )
+
+
+def _back_to(facts: CheckpointFacts, last: int) -> str:
+    """Return the verb that takes the pipeline back to the newest batch that a table has."""
+    if last < 0:
+        return f"tidemill checkpoint reset {facts.pipeline} --from earliest"
+    return f"tidemill checkpoint rewind {facts.pipeline} --to {last}"
 
 
 def _number(batch_id: int | None) -> int:

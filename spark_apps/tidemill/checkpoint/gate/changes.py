@@ -248,7 +248,7 @@ def _worth_a_word(facts: CheckpointFacts) -> Iterator[Finding]:
             "Code, models or conditions were changed since the newest batch. They hold for new rows; those "
             "that are there stay as they are.",
             facts.about(changed=told),
-            f"to write older rows anew, rewind or backfill: tidemill backfill plan {facts.pipeline}",
+            f"to write older rows again: tidemill backfill plan {facts.pipeline} --from BEGIN --to END",
             runbook="pipeline-changed",
         )
 

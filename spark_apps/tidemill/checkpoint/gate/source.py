@@ -42,7 +42,8 @@ def _cluster(facts: CheckpointFacts, topics: TopicFacts) -> Iterator[Finding]:
             "say nothing of this one: Spark would skip records, or read them again.",
             facts.about(cluster=f"{known} -> {topics.cluster}", next_offsets=facts.next_start),
             "correct the environment's brokers; or, if it is a copy, "
-            f"tidemill checkpoint reset {facts.pipeline} --from OFFSETS, with those of the same place in it",
+            f"tidemill checkpoint reset {facts.pipeline} --from OFFSETS --skip-unread, with those of the "
+            "same place in it",
             runbook="topic-recreated",
         )
 

@@ -24,8 +24,9 @@ def state(facts: CheckpointFacts) -> Iterator[Finding]:
             runbook="checkpoint-state-lost",
         )
     if found.left_behind:
-        name, committed = facts.pipeline, facts.committed
-        again = f"reset {name} --from earliest" if committed is None else f"rewind {name} --to {committed}"
+        again = f"tidemill checkpoint rewind {facts.pipeline} --to {facts.committed}"
+        if facts.committed is None:
+            again = f"tidemill checkpoint reset {facts.pipeline} --from earliest"
         yield facts.error(
             "TIDE-CKPT-002",
             "The checkpoint holds state of batches that it does not know: it was taken back by hand. "
@@ -35,6 +36,6 @@ def state(facts: CheckpointFacts) -> Iterator[Finding]:
                 left_behind=list(found.left_behind[:5]),
                 more=len(found.left_behind[5:]),
             ),
-            f"tidemill checkpoint {again}, which takes no other state along",
+            f"{again}, which takes no other state along",
             runbook="checkpoint-state-lost",
         )

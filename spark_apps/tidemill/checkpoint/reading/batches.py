@@ -123,6 +123,6 @@ class CheckpointBatches:
             "TIDE-CKPT-007",
             "A checkpoint file is torn. Nothing was started, read or written.",
             facts={"file": f"{self.path}/{name}"},
-            fix="restore the checkpoint from a backup",
+            fix="see which command makes it whole: tidemill checkpoint gate PIPELINE",
             runbook="checkpoint-damaged",
         )

@@ -257,7 +257,8 @@ def _of_meaning(pipeline: str, before: Meaning | None, after: Meaning | None) ->
             "What goes into the state is computed in another way. Values of both kinds are in it until the "
             "old ones are through.",
             {"checkpoint": ", ".join(before.inputs), "new": ", ".join(after.inputs)},
-            f"if that is not meant: tidemill checkpoint reset {pipeline} --from earliest",
+            "if that is not meant, take the change back; for state of one kind: "
+            f"tidemill checkpoint reset {pipeline} --from earliest",
         )
 
 

@@ -119,7 +119,7 @@ def _not_whole(pipeline: Pipeline, generation: str, missing: Sequence[str]) -> G
         "TIDE-CKPT-049",
         "No whole copy could be made: the checkpoint is damaged, or changes faster than it can be copied.",
         facts={"pipeline": pipeline.name, "generation": generation, "missing": "; ".join(missing[:5])},
-        fix=f"look at it: tidemill checkpoint inspect {pipeline.name}; then try again",
+        fix=f"see what is damaged: tidemill checkpoint inspect {pipeline.name}; if nothing is, try again",
         runbook="backup-checkpoint",
     )
 

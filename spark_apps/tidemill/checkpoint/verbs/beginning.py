@@ -143,7 +143,7 @@ def check_unread(pipeline: str, plan: Mapping[str, Any]) -> None:
             "partitions": ", ".join(sorted(shown)[:3]),
         },
         fix=f"begin {earlier}; or let the data's owner agree: --skip-unread. "
-        f"What an archive has of them comes back by tidemill backfill plan {pipeline}",
+        f"What an archive has of them comes back by tidemill backfill plan {pipeline} --from BEGIN --to END",
         runbook="reset-checkpoint",
     )
 

@@ -110,8 +110,7 @@ def check_prospect(facts: CheckpointFacts, batch_id: int | None) -> None:
             "TIDE-CKPT-075",
             f"The pipeline could not go on from there. Nothing was changed. {refusal.problem}",
             facts={"batch_id": batch_id, "cause": refusal.finding_id, **refusal.facts},
-            fix=f"choose another batch, or see the runbook {refusal.runbook}; records that are gone from the "
-            "source can only be brought from an archive, by a backfill",
+            fix=f"choose another batch, or see the runbook {refusal.runbook}: {refusal.fix}",
             runbook="rewind",
         )
 

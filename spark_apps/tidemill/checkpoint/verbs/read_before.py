@@ -35,7 +35,10 @@ def read_before(
     for sink in pipeline.spec.delta_sinks:
         table = tables.get(sink.table)
         entry = None if table is None else _newest_batch(table, pipeline.name)
-        found[sink.table] = checkpoint if entry is None else _by_entry(entry, checkpoint.ends)
+        if entry is not None:
+            found[sink.table] = _by_entry(entry, checkpoint.ends)
+        else:
+            found[sink.table] = ReadBefore(read_on(checkpoint.ends, _backfills(table, pipeline.name)))
     return found or {f"checkpoint {live.generation}": checkpoint}
 
 
@@ -47,8 +50,33 @@ def _newest_batch(table: Table, pipeline: str) -> LedgerEntry | None:
 
 def _entries(table: Table, pipeline: str) -> Iterator[LedgerEntry]:
     """Yield the stream's entries, newest first, without backfills."""
+    return (e for e in _all_entries(table, pipeline) if e.mode != "backfill")
+
+
+def _backfills(table: Table | None, pipeline: str) -> list[LedgerEntry]:
+    return [] if table is None else [e for e in _all_entries(table, pipeline) if e.mode == "backfill"]
+
+
+def _all_entries(table: Table, pipeline: str) -> Iterator[LedgerEntry]:
     entries = (commit.entry for commit in standing_commits(table.commits))
-    return (e for e in entries if e and e.pipeline == pipeline and e.mode != "backfill")
+    return (e for e in entries if e and e.pipeline == pipeline)
+
+
+def read_on(ends: Positions, backfills: Iterable[LedgerEntry]) -> Positions:
+    """Move ends on by the backfills that have read from there on."""
+    ranges: dict[tuple[str, str], list[tuple[int, int]]] = {}
+    for read in (read for entry in backfills for read in entry.sources.values()):
+        starts = _positions([read.start])
+        for topic, partitions in _positions([read.end]).items():
+            for partition, end in partitions.items():
+                start = starts.get(topic, {}).get(partition, 0)
+                ranges.setdefault((topic, partition), []).append((start, end))
+    reached = {topic: dict(partitions) for topic, partitions in ends.items()}
+    for (topic, partition), spans in ranges.items():
+        for start, end in sorted(spans):
+            if topic in reached and start <= reached[topic].get(partition, -1):
+                reached[topic][partition] = max(end, reached[topic][partition])
+    return reached
 
 
 def _by_entry(entry: LedgerEntry, known: Positions) -> ReadBefore:

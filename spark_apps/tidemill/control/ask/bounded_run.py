@@ -21,7 +21,7 @@ from tidemill.ledger.read import Commit, commits_since
 from tidemill.spec.project import resolve_pipeline
 
 # Command that stops a driver, by its slot.
-_STOP = {"main": "stop", "backfill": "backfill stop"}
+_STOP = {"main": "tidemill stop", "backfill": "tidemill backfill stop"}
 
 # Prefix of backfill run ids; the digest of the plan follows.
 _BACKFILL = "backfill-"
@@ -81,7 +81,7 @@ def start_bounded(plane: ControlPlane, run: DriverRun, earlier: Collection[str] 
     driver = plane.runtime.start(run, pipeline.definition_digest).driver
     drains = driver.drain_requested_at is not None
     if driver.run_id != run.run_id and (drains or driver.run_id not in earlier):
-        stop = f", or stop it: tidemill {_STOP[slot_of(driver.mode)]} {run.pipeline}"
+        stop = f", or stop it: {_STOP[slot_of(driver.mode)]} {run.pipeline}"
         raise UnavailableError(
             "TIDE-CTRL-008",
             "Another driver of this pipeline is at work.",

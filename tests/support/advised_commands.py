@@ -1,0 +1,167 @@
+"""The commands that fixes name, by error id, read from the product's code."""
+
+from __future__ import annotations
+
+import ast
+import re
+from collections import defaultdict
+from collections.abc import Iterator, Mapping
+from dataclasses import dataclass
+from functools import cache, cached_property
+from pathlib import Path
+
+from tests.support.named_commands import VALUE, commands_of, literals, root
+
+_ID = re.compile(r"TIDE-[A-Z0-9]+-\d{3}")
+_PACKAGES = ("tidemill", "tidemill_airflow")
+# What a module holds that makes an error, or a text with a command.
+_OF_INTEREST = re.compile(r'"TIDE-[A-Z0-9]+-\d{3}"|\btidemill [a-z{]')
+
+
+@dataclass(frozen=True)
+class AdvisedCommands:
+    """Heads of commands, such as `checkpoint rewind`, that texts of the product name.
+
+    A value that is known at run time only is `VALUE` in a head.
+
+    Args:
+        by_id: Those that the fix of an error, finding or warning names, by its id.
+        others: Those that other texts name, by module: next steps, help, and fixes whose id is elsewhere.
+    """
+
+    by_id: Mapping[str, frozenset[str]]
+    others: Mapping[str, frozenset[str]]
+
+
+def advised_commands(*folders: Path) -> AdvisedCommands:
+    """Read the commands that texts of the product name."""
+    modules = {name: _Module(name, tree) for folder in folders for name, tree in _trees(folder)}
+    by_id: dict[str, set[str]] = defaultdict(set)
+    of_errors: set[tuple[str, int, str]] = set()
+    for module in modules.values():
+        for call, inside in module.errors:
+            for text in _Texts(modules, module).of(_fix_of(call), module, inside):
+                of_errors.add(text)
+                by_id[_id_of(call)].update(map(head, commands_of(text[2])))
+    others: dict[str, set[str]] = defaultdict(set)
+    for module in modules.values():
+        for line, text in literals(module.tree):
+            if (module.name, line, text) not in of_errors:
+                others[module.name].update(map(head, commands_of(text)))
+    return AdvisedCommands(_frozen(by_id), _frozen(others))
+
+
+def _frozen(found: Mapping[str, set[str]]) -> dict[str, frozenset[str]]:
+    return {key: frozenset(heads) for key, heads in found.items() if heads}
+
+
+def head(command: str) -> str:
+    """Return the name of a command without its arguments: `checkpoint rewind`."""
+    current, names = root(), []
+    for word in command.split()[1:]:
+        if not hasattr(current, "commands") or (word not in current.commands and word != VALUE):
+            break
+        names.append(word)
+        current = current.commands.get(word)
+    return " ".join(names)
+
+
+def _trees(folder: Path) -> Iterator[tuple[str, ast.Module]]:
+    for path in sorted(folder.rglob("*.py")):
+        parts = path.relative_to(folder.parent).with_suffix("").parts
+        text = path.read_text(encoding="utf-8")
+        if _OF_INTEREST.search(text):
+            yield ".".join(parts).removesuffix(".__init__"), ast.parse(text)
+
+
+def _id_of(call: ast.Call) -> str:
+    """Return the id of the error that a call makes; empty for any other call."""
+    for argument in call.args[:3]:
+        first = argument.elts[0] if isinstance(argument, ast.Tuple) and argument.elts else argument
+        if isinstance(first, ast.Constant) and isinstance(first.value, str) and _ID.fullmatch(first.value):
+            return first.value
+    return ""
+
+
+def _fix_of(call: ast.Call) -> ast.AST:
+    """Return the argument that is the fix; all arguments where it has no name."""
+    return next((keyword.value for keyword in call.keywords if keyword.arg == "fix"), call)
+
+
+@dataclass(frozen=True, eq=False)
+class _Module:
+    name: str
+    tree: ast.Module
+
+    @cached_property
+    def errors(self) -> list[tuple[ast.Call, ast.AST]]:
+        """Calls that make an error, each with the function or module that it is in."""
+        return list(_calls(self.tree, self.tree))
+
+    @cached_property
+    def defined(self) -> Mapping[str, ast.AST]:
+        return _assigned(self.tree)
+
+    @cached_property
+    def imported(self) -> Mapping[str, str]:
+        """Modules of the product that names come from."""
+        froms = (node for node in ast.walk(self.tree) if isinstance(node, ast.ImportFrom))
+        ours = (node for node in froms if (node.module or "").partition(".")[0] in _PACKAGES)
+        return {alias.asname or alias.name: str(node.module) for node in ours for alias in node.names}
+
+
+def _calls(node: ast.AST, inside: ast.AST) -> Iterator[tuple[ast.Call, ast.AST]]:
+    if isinstance(node, ast.Call) and _id_of(node):
+        yield node, inside
+    is_function = isinstance(node, ast.FunctionDef | ast.AsyncFunctionDef)
+    for child in ast.iter_child_nodes(node):
+        yield from _calls(child, node if is_function else inside)
+
+
+@cache
+def _assigned(tree: ast.AST) -> Mapping[str, ast.AST]:
+    """Functions and values of a module, or of a function, by name; all values of a name that has several."""
+    found: dict[str, ast.AST] = {}
+    for node in tree.body if isinstance(tree, ast.Module) else ast.walk(tree):
+        if isinstance(node, ast.FunctionDef | ast.AsyncFunctionDef) and node is not tree:
+            found.setdefault(node.name, node)
+        for target in node.targets if isinstance(node, ast.Assign) else ():
+            pairs = [(target, node.value)]
+            if isinstance(target, ast.Tuple) and isinstance(node.value, ast.Tuple):
+                pairs = list(zip(target.elts, node.value.elts, strict=True))
+            for name, value in pairs:
+                if isinstance(name, ast.Name):
+                    others = [found[name.id]] if name.id in found else []
+                    found[name.id] = ast.List([*others, value])  # type: ignore[list-item]
+    return found
+
+
+class _Texts:
+    """Texts that an error is made of, also those that its arguments name or that functions return."""
+
+    def __init__(self, modules: Mapping[str, _Module], home: _Module) -> None:
+        self._modules = modules
+        self._home = home
+        self._seen: set[int] = set()
+
+    def of(self, node: ast.AST, module: _Module, inside: ast.AST) -> Iterator[tuple[str, int, str]]:
+        """Yield module, line and text."""
+        if id(node) in self._seen:
+            return
+        self._seen.add(id(node))
+        yield from ((module.name, line, text) for line, text in literals(node))
+        local = _assigned(inside) if inside is not module.tree else {}
+        for name in {one.id for one in ast.walk(node) if isinstance(one, ast.Name)}:
+            home, meant = module, local.get(name) or module.defined.get(name)
+            # What an imported function imports says nothing of the fix any more.
+            if meant is None and name in module.imported and module is self._home:
+                home = self._modules.get(module.imported[name], module)
+                meant = home.defined.get(name)
+            if meant is not None and not _makes_errors(meant, node):
+                is_function = isinstance(meant, ast.FunctionDef | ast.AsyncFunctionDef)
+                yield from self.of(meant, home, meant if is_function else inside)
+
+
+def _makes_errors(meant: ast.AST, user: ast.AST) -> bool:
+    """Return True if what a call uses is an error by itself, as a check that it calls."""
+    return meant is not user and any(isinstance(one, ast.Call) and _id_of(one) for one in ast.walk(meant))
