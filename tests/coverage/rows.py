@@ -36,7 +36,7 @@ class Row:
 
 def load_rows(file: Path = ROWS) -> list[Row]:
     """All rows, in the order of the file."""
-    document = yaml.safe_load(file.read_text(encoding="utf-8"))
+    document = yaml.load(file.read_text(encoding="utf-8"), yaml.CSafeLoader)
     return [
         Row(row_id, row["capability"], row.get("proven", {}), row.get("missing", {}))
         for row_id, row in document.items()

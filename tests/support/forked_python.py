@@ -80,7 +80,7 @@ def end_server() -> None:
 def forked(  # noqa: PLR0913  # those of Popen
     command: Sequence[str],
     *,
-    stdin: int | None = None,
+    stdin: IO[Any] | int | None = None,
     stdout: IO[Any] | int | None = None,
     stderr: IO[Any] | int | None = None,
     cwd: str | Path | None = None,
