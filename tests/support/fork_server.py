@@ -166,7 +166,7 @@ def write_over_own_memory(command: Sequence[str], env: Mapping[str, str]) -> Non
 
 def become(program: str, command: Sequence[str]) -> NoReturn:
     """`os.execv`: a program of this Python is run here, without the start of a new one."""
-    if program != sys.executable or command[1] != "-m":
+    if program != sys.executable or command[1] not in ("-m", "-c"):
         _exec(program, command)
     close_all_but({fd for fd in map(int, os.listdir("/proc/self/fd")) if is_inherited(fd)})  # noqa: PTH208
     write_over_own_memory(command, os.environ)
