@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import ast
 from dataclasses import dataclass
+from functools import cache
 from pathlib import Path
 
 import yaml
@@ -43,6 +44,7 @@ def load_rows(file: Path = ROWS) -> list[Row]:
     ]
 
 
+@cache
 def names_of_tests(file: Path) -> set[str]:
     """Names of the tests of a file, which is only parsed."""
     found = ast.walk(ast.parse(file.read_text(encoding="utf-8")))

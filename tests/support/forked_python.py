@@ -17,6 +17,7 @@ import struct
 import subprocess
 import sys
 import tempfile
+import threading
 import weakref
 from collections.abc import Mapping, Sequence
 from contextlib import ExitStack
@@ -60,8 +61,9 @@ class ForkServer:
             return ForkedProcess(pid, connection.detach())
 
 
-# The one of this process.
+# The one of this process. Drivers are started from several threads.
 _servers: list[ForkServer] = []
+_starting = threading.Lock()
 
 
 def use(server: ForkServer) -> None:
@@ -101,8 +103,9 @@ def forked(  # noqa: PLR0913  # those of Popen
             start_new_session=start_new_session,
             pass_fds=pass_fds,
         )
-    if not _servers:
-        use(_started_server())
+    with _starting:
+        if not _servers:
+            use(_started_server())
     request = {
         "command": list(command),
         "cwd": str(cwd or Path.cwd()),
