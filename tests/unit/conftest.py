@@ -4,6 +4,7 @@ import re
 import shutil
 import tempfile
 from collections.abc import Iterator
+from contextlib import suppress
 from pathlib import Path
 
 import pytest
@@ -13,7 +14,6 @@ from tests.support.patient_fixtures import patient
 from tests.support.short_waits import shorten
 
 __all__ = ["patient"]
-
 
 # Room in memory for what the tests of one moment write, which is a few megabytes.
 MEMORY, NEEDED_BYTES = Path("/dev/shm"), 256 * 2**20
@@ -25,6 +25,8 @@ def memory_folder(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Path]:
     if not MEMORY.is_dir() or shutil.disk_usage(MEMORY).free < NEEDED_BYTES:
         yield tmp_path_factory.mktemp("unit")
         return
+    # On the disk, where it outlives the run: what failed tests leave is copied there.
+    tmp_path_factory.getbasetemp()
     with tempfile.TemporaryDirectory(dir=MEMORY, prefix="unit-", ignore_cleanup_errors=True) as folder:
         yield Path(folder)
 
@@ -39,22 +41,24 @@ def tmp_path(
     folder = Path(tempfile.mkdtemp(prefix=f"{name}-", dir=memory_folder))
     yield folder
     if request.session.testsfailed > failed_before:
-        shutil.copytree(folder, tmp_path_factory.mktemp(name), symlinks=True, dirs_exist_ok=True)
+        # It may hold sockets and pipes, which cannot be copied.
+        with suppress(shutil.Error):
+            shutil.copytree(folder, tmp_path_factory.mktemp(name), symlinks=True, dirs_exist_ok=True)
     shutil.rmtree(folder, ignore_errors=True)
 
 
-@pytest.fixture(autouse=True, scope="session")
-def short_patience() -> Iterator[None]:
-    """No broker answers here, and drivers end at once."""
-    with pytest.MonkeyPatch.context() as patch:
-        shorten(patch.setattr)
-        yield
+@pytest.fixture(scope="session")
+def fork_server() -> Iterator[None]:
+    """The first fork starts it."""
+    yield
+    end_server()
 
 
-@pytest.fixture(autouse=True, scope="session")
-def forked_drivers() -> Iterator[None]:
-    """Drivers are forks of a process that has their imports."""
+@pytest.fixture(autouse=True, scope="module")
+def quick_surroundings(memory_folder: Path, fork_server: None) -> Iterator[None]:
+    """Drivers are forks and looked at often, and no broker answers. Other tiers here keep theirs."""
     with pytest.MonkeyPatch.context() as patch:
         patch.setattr("tidemill.control.local.local_launch.Popen", forked)
+        patch.setattr(tempfile, "tempdir", str(memory_folder))
+        shorten(patch.setattr)
         yield
-    end_server()
