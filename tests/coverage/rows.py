@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import ast
 from dataclasses import dataclass
+from functools import cache
 from pathlib import Path
 
 import yaml
@@ -36,13 +37,14 @@ class Row:
 
 def load_rows(file: Path = ROWS) -> list[Row]:
     """All rows, in the order of the file."""
-    document = yaml.safe_load(file.read_text(encoding="utf-8"))
+    document = yaml.load(file.read_text(encoding="utf-8"), yaml.CSafeLoader)
     return [
         Row(row_id, row["capability"], row.get("proven", {}), row.get("missing", {}))
         for row_id, row in document.items()
     ]
 
 
+@cache
 def names_of_tests(file: Path) -> set[str]:
     """Names of the tests of a file, which is only parsed."""
     found = ast.walk(ast.parse(file.read_text(encoding="utf-8")))

@@ -10,12 +10,16 @@ from __future__ import annotations
 import socket
 import ssl
 import threading
+import time
 from collections.abc import Iterator, Mapping
 from contextlib import contextmanager, suppress
 from dataclasses import dataclass, field
 from datetime import UTC, datetime
+from types import SimpleNamespace
 from typing import Any
+from unittest.mock import patch
 
+from azure.eventhub import _client_base
 from proton import (
     Collector,
     Condition,
@@ -30,6 +34,9 @@ from proton import (
     symbol,
     timestamp,
 )
+
+# Seconds between two looks of the SDK at its connection, for a peer that answers within a millisecond.
+_LOOK_SECONDS = 0.002
 
 # Fields of each performative, by its descriptor (AMQP 1.0, 2.7).
 _FIELDS = {0x10: 10, 0x11: 8, 0x12: 14, 0x13: 11, 0x14: 11, 0x15: 6, 0x16: 3, 0x17: 1, 0x18: 1}
@@ -85,7 +92,7 @@ class HubFactsPeer:
     @contextmanager
     def listening(self) -> Iterator[HubFactsPeer]:
         """Answer until the block ends."""
-        with socket.create_server(("127.0.0.1", 0)) as server:
+        with socket.create_server(("127.0.0.1", 0)) as server, _without_pauses():
             self.port = server.getsockname()[1]
             threading.Thread(target=self._accept, args=(server,), daemon=True).start()
             yield self
@@ -304,3 +311,11 @@ def _reply(request: Message, properties: dict[str, Any], body: object = None) ->
 
 def _milliseconds(moment: datetime) -> Any:
     return timestamp(int(moment.timestamp() * 1000))
+
+
+@contextmanager
+def _without_pauses() -> Iterator[None]:
+    """The SDK looks for the next frame after 50 ms, ten times for each question."""
+    clock = SimpleNamespace(**{**vars(time), "sleep": lambda _: time.sleep(_LOOK_SECONDS)})
+    with patch.object(_client_base, "time", clock):
+        yield

@@ -9,6 +9,7 @@ from pathlib import Path
 
 from tests.support.eventually import eventually
 from tests.support.fake_driver import ROOT
+from tests.support.forked_python import ForkedProcess, forked
 
 # Waits before it calls a function of Tidemill for the Nth time, until the file `go` is there.
 _PROGRAM = """
@@ -43,14 +44,17 @@ sys.exit(main(arguments))
 class PausedVerb:
     """A process that waits; `wake` lets it go on to its end."""
 
-    process: subprocess.Popen[str]
+    process: ForkedProcess | subprocess.Popen[bytes]
     folder: Path
 
     def wake(self) -> tuple[int, str]:
         """Exit code, and what it said of errors."""
         (self.folder / "go").touch()
-        _, said = self.process.communicate(timeout=60)
-        return self.process.returncode, said
+        return self.process.wait(60), said_by(self.folder)
+
+
+def said_by(folder: Path) -> str:
+    return (folder / "errors").read_text()
 
 
 def pause_verb(project: Path, folder: Path, at: str, *arguments: str, calls_before: int = 0) -> PausedVerb:
@@ -65,14 +69,14 @@ def pause_verb(project: Path, folder: Path, at: str, *arguments: str, calls_befo
     """
     folder.mkdir()
     words = ["--project", str(project), "--env", "local", *arguments]
-    process = subprocess.Popen(
-        [sys.executable, "-c", _PROGRAM, at, str(calls_before), str(folder), *words],
-        stdout=subprocess.DEVNULL,
-        stderr=subprocess.PIPE,
-        text=True,
-        cwd=ROOT,
-        env={"PYTHONPATH": f"{ROOT / 'spark_apps'}", "HOME": str(folder)},
-    )
+    with (folder / "errors").open("wb") as errors:
+        process = forked(
+            [sys.executable, "-c", _PROGRAM, at, str(calls_before), str(folder), *words],
+            stdout=subprocess.DEVNULL,
+            stderr=errors,
+            cwd=ROOT,
+            env={"PYTHONPATH": f"{ROOT / 'spark_apps'}", "HOME": str(folder)},
+        )
     eventually(lambda: (folder / "paused").exists() or process.poll() is not None, f"it stops at {at}")
-    assert process.poll() is None, process.communicate()[1]
+    assert process.poll() is None, said_by(folder)
     return PausedVerb(process, folder)

@@ -5,6 +5,7 @@ from __future__ import annotations
 import tempfile
 from collections.abc import Callable
 from dataclasses import dataclass, replace
+from functools import cached_property
 from pathlib import Path
 
 import pyarrow as pa
@@ -39,7 +40,7 @@ class PipelineOnDisk:
 
     place: StorePlace
 
-    @property
+    @cached_property
     def resolved(self) -> Pipeline:
         # A project without files: what it declares is handed over.
         (self.place.folder / "conf/pipelines").mkdir(parents=True, exist_ok=True)
@@ -96,8 +97,9 @@ class PipelineOnDisk:
             ids = range(batches)
             write_checkpoint(Path(folder), planned=ids, committed=ids)
             self._upload(Path(folder), f"{self.state}/g0001")
+        log = self._log()
         for batch_id in range(batches):
-            self.commit(batch_id)
+            self.commit(batch_id, log=log)
         return self
 
     def ran_on(self, begin: int, end: int, generation: str = "g0001") -> None:
@@ -122,10 +124,10 @@ class PipelineOnDisk:
         generation: str = "g0001",
         pipeline: str = "orders",
         query_id: str | None = "2f1c",
+        log: TableLog | None = None,
     ) -> None:
         """Commit the rows of a batch to the table."""
-        log = TableLog(self.table)
-        log.create(COLUMNS)
+        log = log or self._log()
         ids = pa.array(range(ROWS * batch_id, ROWS * (batch_id + 1)), pa.int64())
         rows = pa.RecordBatch.from_arrays([ids], schema=COLUMNS)
         name = f"{pipeline}-{generation}-{batch_id}.parquet"
@@ -138,6 +140,11 @@ class PipelineOnDisk:
             entry=commit.entry.model_copy(update={"generation": generation, "query_id": query_id}),
         )
         assert log.commit([part], commit, COLUMNS).committed
+
+    def _log(self) -> TableLog:
+        log = TableLog(self.table)
+        log.create(COLUMNS)
+        return log
 
     def _upload(self, folder: Path, target: str) -> None:
         for file in sorted(folder.rglob("*")):

@@ -10,11 +10,21 @@ from typing import TypeVar
 
 T = TypeVar("T")
 
-# Longest wait for the other process, in seconds: its start loads pyarrow and deltalake on a busy machine.
+# Longest wait for the other process, in seconds: the first loads pyarrow and deltalake on a busy machine.
 START_SECONDS = 120
 
-# delta-rs does not survive a fork.
-_CONTEXT = multiprocessing.get_context("spawn")
+# Forks of a process that has loaded what they need and used none of it: once at work, delta-rs does not
+# survive a fork.
+CONTEXT = multiprocessing.get_context("forkserver")
+CONTEXT.set_forkserver_preload(
+    [
+        "pytest",
+        "tidemill.checkpoint.procedure.carry_out",
+        "tidemill.engine.run_context",
+        "tidemill.sinks.table_log",
+        "tidemill.storage.parquet_part",
+    ]
+)
 
 
 def race(
@@ -27,11 +37,11 @@ def race(
         rounds: How often.
         names: One process each.
     """
-    barrier = _CONTEXT.Barrier(len(names))
+    barrier = CONTEXT.Barrier(len(names))
     contenders = {}
     for name in names:
-        receiver, sender = _CONTEXT.Pipe(duplex=False)
-        process = _CONTEXT.Process(target=_contend, args=(act, name, rounds, barrier, sender), daemon=True)
+        receiver, sender = CONTEXT.Pipe(duplex=False)
+        process = CONTEXT.Process(target=_contend, args=(act, name, rounds, barrier, sender), daemon=True)
         process.start()
         sender.close()
         contenders[name] = (process, receiver)

@@ -10,7 +10,6 @@ starts.
 
 from __future__ import annotations
 
-import multiprocessing
 import os
 import random
 import signal
@@ -25,6 +24,7 @@ from tests.support import checkpoint_files
 from tests.support.checkpoints import range_of
 from tests.support.commits import CODE, TABLE
 from tests.support.eventually import eventually
+from tests.support.race import CONTEXT
 from tests.support.stores import StorePlace
 from tidemill.checkpoint.epochs import claim_epoch
 from tidemill.checkpoint.reading.batches import CheckpointBatches
@@ -57,9 +57,6 @@ FREE_BATCHES = 2
 # Seconds for a driver to start and do its batches: mostly imports, on a machine that may be busy.
 PATIENCE_SECONDS = 120
 
-# delta-rs does not survive a fork.
-_CONTEXT = multiprocessing.get_context("spawn")
-
 
 @dataclass(frozen=True)
 class ZombieOrder:
@@ -83,8 +80,8 @@ class ZombieDriver:
 
     def __init__(self, order: ZombieOrder) -> None:
         self.order = order
-        self._here, there = _CONTEXT.Pipe()
-        self._process = _CONTEXT.Process(target=_drive, args=(order, there), daemon=True)
+        self._here, there = CONTEXT.Pipe()
+        self._process = CONTEXT.Process(target=_drive, args=(order, there), daemon=True)
         self._process.start()
         there.close()
 

@@ -1,17 +1,64 @@
 from __future__ import annotations
 
+import re
+import shutil
+import tempfile
 from collections.abc import Iterator
+from contextlib import suppress
+from pathlib import Path
 
 import pytest
 
+from tests.support.forked_python import end_server, forked
 from tests.support.patient_fixtures import patient
+from tests.support.short_waits import shorten
 
 __all__ = ["patient"]
 
+# Room in memory for what the tests of one moment write, which is a few megabytes.
+MEMORY, NEEDED_BYTES = Path("/dev/shm"), 256 * 2**20
 
-@pytest.fixture(autouse=True, scope="session")
-def short_patience() -> Iterator[None]:
-    """No broker answers here; a tenth of a second is enough to know."""
+
+@pytest.fixture(scope="session")
+def memory_folder(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Path]:
+    """Where tests write: on a disk, a third of their time would go into its journal."""
+    if not MEMORY.is_dir() or shutil.disk_usage(MEMORY).free < NEEDED_BYTES:
+        yield tmp_path_factory.mktemp("unit")
+        return
+    # On the disk, where it outlives the run: what failed tests leave is copied there.
+    tmp_path_factory.getbasetemp()
+    with tempfile.TemporaryDirectory(dir=MEMORY, prefix="unit-", ignore_cleanup_errors=True) as folder:
+        yield Path(folder)
+
+
+@pytest.fixture
+def tmp_path(
+    request: pytest.FixtureRequest, memory_folder: Path, tmp_path_factory: pytest.TempPathFactory
+) -> Iterator[Path]:
+    """An empty folder for the test alone; what a failed test has left there is copied to pytest's folder."""
+    failed_before = request.session.testsfailed
+    name = re.sub(r"\W", "_", request.node.name)[:30]
+    folder = Path(tempfile.mkdtemp(prefix=f"{name}-", dir=memory_folder))
+    yield folder
+    if request.session.testsfailed > failed_before:
+        # It may hold sockets and pipes, which cannot be copied.
+        with suppress(shutil.Error):
+            shutil.copytree(folder, tmp_path_factory.mktemp(name), symlinks=True, dirs_exist_ok=True)
+    shutil.rmtree(folder, ignore_errors=True)
+
+
+@pytest.fixture(scope="session")
+def fork_server() -> Iterator[None]:
+    """The first fork starts it."""
+    yield
+    end_server()
+
+
+@pytest.fixture(autouse=True, scope="module")
+def quick_surroundings(memory_folder: Path, fork_server: None) -> Iterator[None]:
+    """Drivers are forks and looked at often, and no broker answers. Other tiers here keep theirs."""
     with pytest.MonkeyPatch.context() as patch:
-        patch.setattr("tidemill.sources.offsets.ANSWER_TIMEOUT_SECONDS", 0.1)
+        patch.setattr("tidemill.control.local.local_launch.Popen", forked)
+        patch.setattr(tempfile, "tempdir", str(memory_folder))
+        shorten(patch.setattr)
         yield

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import ast
+from functools import cache
 from pathlib import Path
 
 import pytest
@@ -12,6 +13,7 @@ PAGES = ROOT / "dags" / "runbooks"
 SOURCES = sorted([*(ROOT / "spark_apps").rglob("*.py"), *(ROOT / "dags").rglob("*.py")])
 
 
+@cache
 def runbooks_named_in(source: Path) -> set[str]:
     """Values of `runbook=` arguments that are written out."""
     tree = ast.parse(source.read_text(encoding="utf-8"))

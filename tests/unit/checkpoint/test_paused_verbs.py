@@ -80,7 +80,7 @@ def test_a_verb_at_work_and_a_dead_one_are_told_apart(
     assert (told["severity"], told["facts"]["process"].partition(own)[0]) == ("note", "at work: ")
     assert f"at work: {own}" in patient.findings()["TIDE-CKPT-029"]["facts"]["verb"]
     asleep.process.kill()
-    asleep.process.communicate()
+    asleep.process.wait()
     monkeypatch.setattr("tidemill.checkpoint.procedure.sign_of_life.DEAD_AFTER", timedelta(0))
     told = patient.doctor()["TIDE-CKPT-058"]
     assert (told["severity"], told["facts"]["process"].partition(own)[0]) == ("error", "dead or hanging: ")

@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import os
 import shlex
-import subprocess
 import sys
 from collections.abc import Iterator
 from pathlib import Path
@@ -15,6 +14,7 @@ from tests.support.command_line import CommandLine
 from tests.support.commits import commit_of
 from tests.support.conf_project import ENVIRONMENT, PIPELINE, ConfProject
 from tests.support.fake_driver import ROOT
+from tests.support.forked_python import run_forked
 from tests.support.pipelines_on_disk import PipelineOnDisk
 from tests.support.small_project import small_project
 from tests.support.stores import StorePlace
@@ -265,7 +265,7 @@ def test_what_a_crash_left_is_completed_by_the_command_that_the_refusal_names(
     start = ("--from", '{"orders": {"0": 12}}')
     first = ("checkpoint", "reset", "orders", *start, "--reason", "it's time", "--apply")
     command = [sys.executable, "-c", DIE_BEFORE_THE_SWITCH, "--project", str(tidemill.folder), *first]
-    died = subprocess.run(command, capture_output=True, check=False, timeout=60)
+    died = run_forked(command)
     assert died.returncode == 9, died.stderr
     assert tidemill("checkpoint", "prune", "orders", "--apply") == 1
     assert tidemill.err.startswith("TIDE-CKPT-033")

@@ -5,7 +5,6 @@ from __future__ import annotations
 import getpass
 import os
 import signal
-import subprocess
 import sys
 from collections.abc import Iterator
 from datetime import UTC, datetime, timedelta
@@ -17,6 +16,7 @@ import pytest
 from tests.support.command_line import CommandLine
 from tests.support.eventually import eventually
 from tests.support.fake_driver import ROOT
+from tests.support.forked_python import forked
 from tests.support.small_project import ENVIRONMENT, INCREMENTAL, READINGS, SmallProject, small_project
 from tidemill.backfill.plan import load_plan
 from tidemill.backfill.progress import ChunkDone, Found, ProgressFile
@@ -232,12 +232,13 @@ def test_a_second_driver_of_a_pipeline_is_refused(tidemill: CommandLine, drivers
 
 def interrupt_run(drivers: SmallProject, state: str) -> tuple[int, str, str]:
     """CTRL-C for `tidemill run orders` once its driver is in a state: exit code, output, and log."""
-    process = subprocess.Popen(
-        [sys.executable, "-m", "tidemill.cli.app", "--project", str(drivers.folder), "run", "orders"],
-        stdout=subprocess.PIPE,
-        stderr=subprocess.PIPE,
-        text=True,
-    )
+    out, err = drivers.folder / "out", drivers.folder / "err"
+    with out.open("w") as stdout, err.open("w") as stderr:
+        process = forked(
+            [sys.executable, "-m", "tidemill.cli.app", "--project", str(drivers.folder), "run", "orders"],
+            stdout=stdout,
+            stderr=stderr,
+        )
 
     def seen() -> bool:
         status = drivers.plane().store.read_json(drivers.environment.layout.status("orders"))
@@ -245,8 +246,7 @@ def interrupt_run(drivers: SmallProject, state: str) -> tuple[int, str, str]:
 
     eventually(seen, f"the driver is {state}")
     process.send_signal(signal.SIGINT)
-    out, err = process.communicate(timeout=30)
-    return process.returncode, out, err
+    return process.wait(30), out.read_text(), err.read_text()
 
 
 def test_ctrl_c_drains_a_stream_in_the_foreground(drivers: SmallProject) -> None:

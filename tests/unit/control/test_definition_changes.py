@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import os
+import signal
 from dataclasses import replace
 from datetime import UTC, datetime, timedelta
 from pathlib import Path
@@ -73,6 +75,13 @@ def start_both(project: SmallProject) -> ControlPlane:
     return plane
 
 
+def signal_both(plane: ControlPlane, number: signal.Signals) -> None:
+    for name in ("first", "second"):
+        driver = plane.running(name)
+        assert driver is not None
+        os.kill(int(driver.process.removeprefix("pid ")), number)
+
+
 def the_one(outcomes: list[Outcome], action: str) -> Outcome:
     (found,) = (outcome for outcome in outcomes if outcome.decision.action == action)
     return found
@@ -80,11 +89,14 @@ def the_one(outcomes: list[Outcome], action: str) -> Outcome:
 
 def test_one_stream_after_the_other_gets_a_new_version_once_it_is_proven(project: SmallProject) -> None:
     plane = start_both(project)
+    # A driver that stands still drains until it goes on.
+    signal_both(plane, signal.SIGSTOP)
     outcomes = reconcile_streams(project.plane())
     leads, follows = (the_one(outcomes, action).pipeline for action in ("stop", "leave"))
     assert "waits for its turn" in the_one(outcomes, "leave").decision.reason
     # While the old driver drains, nothing else begins either.
-    assert by_name(reconcile_streams(project.plane()))[follows] == "leave"
+    assert by_name(reconcile_streams(project.plane())) == {leads: "leave", follows: "leave"}
+    signal_both(plane, signal.SIGCONT)
     until_ended(plane, leads)
     assert by_name(reconcile_streams(project.plane())) == {leads: "start", follows: "leave"}
     eventually(

@@ -38,8 +38,9 @@ def lost(project: SmallProject) -> tuple[ControlPlane, PlaceOfALostNode]:
 
 @pytest.mark.parametrize("verb", ["restart", "start", "stop"])
 def test_a_driver_that_outlives_its_kill_is_killed_once_and_waited_for_until_the_time_is_over(
-    lost: tuple[ControlPlane, PlaceOfALostNode], verb: Verb
+    lost: tuple[ControlPlane, PlaceOfALostNode], verb: Verb, monkeypatch: pytest.MonkeyPatch
 ) -> None:
+    monkeypatch.setattr("tidemill.control.ask.stream_request.POLL_SECONDS", 0.25)
     plane, place = lost
     told: list[str] = []
     proof = carry_out(plane, request(verb), 1, told.append)

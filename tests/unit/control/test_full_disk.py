@@ -15,10 +15,22 @@ from tidemill.spec.project import Environment
 NOTHING_FITS = 60
 
 
+# Files of bytecode would stay torn for everybody.
+SMALL_FILES = f"""
+import resource, runpy, signal, sys
+sys.dont_write_bytecode = True
+# As Python does at its start: a file that is too large is an error of its writer.
+signal.signal(signal.SIGXFSZ, signal.SIG_IGN)
+resource.setrlimit(resource.RLIMIT_FSIZE, ({NOTHING_FITS}, {NOTHING_FITS}))
+del sys.argv[0]
+runpy.run_module(sys.argv[0], run_name="__main__", alter_sys=True)
+"""
+
+
 def on_a_full_disk(environment: Environment, run: DriverRun) -> list[str]:
-    """The real driver, whose files the kernel keeps small; Python's own would stay torn for everybody."""
-    limits = ["/usr/bin/prlimit", f"--fsize={NOTHING_FITS}", "/usr/bin/env", "PYTHONDONTWRITEBYTECODE=1"]
-    return [*limits, *driver_command(environment, run)]
+    """The real driver, whose files the kernel keeps small."""
+    program, _, *words = driver_command(environment, run)
+    return [program, "-c", SMALL_FILES, *words]
 
 
 def test_a_disk_that_is_full_for_days_holds_no_stream(project: SmallProject) -> None:

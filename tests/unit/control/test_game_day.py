@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import json
-import subprocess
 from collections.abc import Iterator
 from datetime import UTC, datetime
 from pathlib import Path
@@ -13,6 +12,7 @@ import pytest
 from pydantic import TypeAdapter
 
 from tests.support.declared import declared
+from tests.support.forked_python import run_forked
 from tests.support.patient import ORDERS, Patient
 from tests.support.patient_fixtures import patient as patient  # a fixture
 from tidemill.control.driver_command import DriverRun, driver_command
@@ -90,7 +90,7 @@ def test_in_a_pod_it_leaves_its_answer_on_storage_and_nothing_in_the_project(pat
     command = driver_command(drivers.environment, run)
     pod = dict.fromkeys(POD_VARIABLES, "orders-1f2e3d4c-x")
     variables = {**drivers.variables, **pod}
-    done = subprocess.run(command, env=variables, capture_output=True, text=True, check=False)
+    done = run_forked(command, env=variables)
     assert done.returncode == 0, done.stderr
     assert "kill: recovered after" in done.stdout
     found = read_part_result(patient.plane.store, pipeline.layout, "orders", "game_day-1")

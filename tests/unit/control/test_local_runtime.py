@@ -26,6 +26,12 @@ from tidemill.control.runtime import StartedDriver
 from tidemill.errors import UnavailableError, UsageError
 
 
+@pytest.fixture
+def new_processes(monkeypatch: pytest.MonkeyPatch) -> None:
+    """Drivers are what they are for users, and no forks."""
+    monkeypatch.setattr("tidemill.control.local.local_launch.Popen", subprocess.Popen)
+
+
 def run_of(name: str, run_id: str = "run-1", mode: str = "stream") -> DriverRun:
     return DriverRun(name, mode, run_id)  # type: ignore[arg-type]
 
@@ -52,6 +58,7 @@ def identity(project: SmallProject, name: str) -> ProcessIdentity:
     return record
 
 
+@pytest.mark.usefixtures("new_processes")
 def test_a_driver_is_started_in_a_session_of_its_own_and_logs_to_a_file(project: SmallProject) -> None:
     plane, name = project.plane(), project.declare("orders")
     result = plane.runtime.start(run_of(name), "d1")
@@ -166,6 +173,7 @@ def test_another_process_sees_that_a_drain_was_requested(project: SmallProject) 
     assert plane.runtime.start(run_of(name, "run-2"), "d1").driver.drain_requested_at is None
 
 
+@pytest.mark.usefixtures("new_processes")
 def test_what_a_killed_driver_left_is_ended_before_the_next_one_starts(project: SmallProject) -> None:
     plane, name = project.plane(), project.declare("orders")
     project.behave(name, "leave-child")
@@ -251,6 +259,7 @@ def test_a_driver_gets_what_it_needs_and_nothing_of_airflow() -> None:
     assert asked == {**own, "TIDEMILL_DAG_RUN": "tidemill_streams run-7"}
 
 
+@pytest.mark.usefixtures("new_processes")
 def test_the_drivers_process_really_has_no_variable_of_airflow(
     project: SmallProject, monkeypatch: pytest.MonkeyPatch
 ) -> None:

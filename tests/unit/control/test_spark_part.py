@@ -3,8 +3,6 @@
 from __future__ import annotations
 
 import importlib.util
-import signal
-import subprocess
 import sys
 from collections.abc import Callable
 from typing import Any
@@ -13,6 +11,7 @@ import pytest
 
 from tests.support.eventually import eventually
 from tests.support.fake_part import fake_part_command
+from tests.support.forked_python import forked
 from tests.support.small_project import SmallProject
 from tidemill.control.driver_command import DriverRun
 from tidemill.control.local.local_runtime import LocalRuntime
@@ -104,14 +103,15 @@ print(Place(SmallProject(Path(sys.argv[1]))).run("--table", "a"))
 def test_a_command_line_that_was_killed_finds_its_part_again(place: Place) -> None:
     place.project.hold_back("part")
     command = [sys.executable, "-c", COMMAND_LINE, str(place.project.folder)]
-    with subprocess.Popen(command, env=place.project.variables) as killed:
-        eventually(lambda: place.runs, "the part runs")
-        killed.send_signal(signal.SIGKILL)
-    with subprocess.Popen(
-        command, env=place.project.variables, stdout=subprocess.PIPE, text=True
-    ) as next_one:
-        place.project.let_go("part")
-        assert next_one.communicate()[0].strip() == "['--table', 'a']"
+    killed = forked(command, env=place.project.variables)
+    eventually(lambda: place.runs, "the part runs")
+    killed.kill()
+    said = place.project.folder / "said"
+    with said.open("w") as stdout:
+        next_one = forked(command, env=place.project.variables, stdout=stdout)
+    place.project.let_go("part")
+    assert next_one.wait(60) == 0
+    assert said.read_text().strip() == "['--table', 'a']"
     assert len(place.runs) == 1
 
 

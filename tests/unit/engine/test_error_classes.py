@@ -39,14 +39,21 @@ GROUPS = re.compile(
 
 
 @cache
-def classes_of(file: str) -> dict[str, Any]:
-    """Return the error classes of the jar that has a file, without the numbers of messages that have no class."""
-    for jar in (*(Path(pyspark.__file__).parent / "jars").glob("*.jar"), *spark_jars()):
+def classes() -> dict[str, dict[str, Any]]:
+    """Return the error classes of each file, without the numbers of messages that have no class."""
+    found: dict[str, dict[str, Any]] = {}
+    for jar in (*spark_jars(), *(Path(pyspark.__file__).parent / "jars").glob("*.jar")):
+        if len(found) == len((SPARK, *WHOLE)):
+            break
         with zipfile.ZipFile(jar) as archive:
-            if file in archive.namelist():
-                classes = json.loads(archive.read(file))
-                return {name: found for name, found in classes.items() if not name.startswith("_LEGACY")}
-    raise AssertionError(f"no jar has {file}")
+            for file in {SPARK, *WHOLE} & {*archive.namelist()}:
+                named = json.loads(archive.read(file))
+                found[file] = {name: each for name, each in named.items() if not name.startswith("_LEGACY")}
+    return found
+
+
+def classes_of(file: str) -> dict[str, Any]:
+    return classes()[file]
 
 
 def unlisted(spark: dict[str, Any], *whole: dict[str, Any]) -> list[str]:

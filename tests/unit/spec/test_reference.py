@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from functools import cache
 from pathlib import Path
 
 import jsonschema
@@ -22,6 +23,12 @@ from tidemill.spec.reference import (
 REPOSITORY = Path(__file__).parents[3]
 
 
+@cache
+def generated() -> dict[str, str]:
+    """Of this run."""
+    return generated_files()
+
+
 def test_the_generated_files_of_this_repository_are_up_to_date() -> None:
     assert differing_files(REPOSITORY) == [], f"run: {GENERATE_COMMAND}"
 
@@ -35,7 +42,7 @@ def test_a_changed_or_missing_file_is_found(tmp_path: Path) -> None:
 
 
 def test_two_generations_are_equal_byte_for_byte() -> None:
-    assert generated_files() == generated_files()
+    assert generated_files() == generated()
 
 
 @pytest.mark.parametrize(("model", "text"), [(PipelineSpec, PIPELINE), (EnvironmentSpec, ENVIRONMENT)])
@@ -51,7 +58,7 @@ def test_an_editor_finds_its_schema_in_every_conf_file(file: Path) -> None:
     prefix = "# yaml-language-server: $schema="
     assert first.startswith(prefix)
     assert (file.parent / first.removeprefix(prefix)).resolve() in [
-        (REPOSITORY / path).resolve() for path in generated_files()
+        (REPOSITORY / path).resolve() for path in generated()
     ]
 
 
@@ -70,5 +77,5 @@ def test_an_editor_marks_what_the_models_refuse(wrong: dict[str, object]) -> Non
 
 
 def test_the_reference_describes_every_key() -> None:
-    empty = [line for line in generated_files()["conf/README.md"].splitlines() if line.endswith("|  |")]
+    empty = [line for line in generated()["conf/README.md"].splitlines() if line.endswith("|  |")]
     assert empty == []

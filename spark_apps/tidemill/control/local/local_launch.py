@@ -2,12 +2,12 @@
 
 from __future__ import annotations
 
-import subprocess
 import sys
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from datetime import UTC, datetime
 from pathlib import Path
+from subprocess import DEVNULL, STDOUT, Popen
 
 from tidemill.control.local.own_children import adopt
 
@@ -46,11 +46,11 @@ def launch(what: Launch) -> int:
         OSError: If the machine cannot create it.
     """
     with what.log.open("xb") as log:
-        process = subprocess.Popen(
+        process = Popen(
             [sys.executable, "-m", BECOME_DRIVER, str(what.record), *what.command],
-            stdin=subprocess.DEVNULL,
+            stdin=DEVNULL,
             stdout=log,
-            stderr=subprocess.STDOUT,
+            stderr=STDOUT,
             cwd=what.folder,
             env=what.variables,
             # A separate session, so that neither a closed terminal nor Airflow's signals to its own process
