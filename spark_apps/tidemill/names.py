@@ -293,6 +293,10 @@ class Layout:
         """Folder of the numbered versions of the columns that one stream's files have had."""
         return f"{self.state(pipeline)}/schemas/{stream}"
 
+    def listing(self, pipeline: str, digest: str) -> str:
+        """File with the files that a joined folder had, by the digest that ledger entries name."""
+        return f"{self.state(pipeline)}/listings/{digest.removeprefix('sha256:')}.json.gz"
+
     def deleted_files(self, pipeline: str, stream: str) -> str:
         """Folder of what was deleted of one stream's files after they were read, one file per request."""
         return f"{self.state(pipeline)}/deleted_files/{stream}"

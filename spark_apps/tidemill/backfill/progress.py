@@ -12,7 +12,7 @@ from pydantic import BaseModel, ConfigDict, ValidationError
 
 from tidemill.backfill.plan import BackfillPlan
 from tidemill.errors import DataError
-from tidemill.ledger.entry import Positions
+from tidemill.ledger.entry import FilesRead, Joined, Positions
 from tidemill.names import Layout
 from tidemill.storage.store import Store
 
@@ -64,6 +64,7 @@ class Progress(BaseModel):
         begun_at: When the first of them began.
         rules: Digest of all that decides what becomes of a record, models included.
         tables_read: Version of each table that the rows are joined with: one for all chunks.
+        files_read: Files of each folder that they are joined with, likewise.
         found: Offsets of the records, where chunks are cut by records.
         chunks: How many there are; None before that is known.
         done: Those that are done, by number, from 0.
@@ -80,6 +81,7 @@ class Progress(BaseModel):
     begun_at: datetime
     rules: str | None = None
     tables_read: dict[str, int] | None = None
+    files_read: dict[str, FilesRead] | None = None
     found: Found | None = None
     chunks: int | None = None
     done: dict[int, ChunkDone] = {}
@@ -88,6 +90,11 @@ class Progress(BaseModel):
     published: dict[str, int | None] | None = None
     finished_at: datetime | None = None
     finished_by: str | None = None
+
+    @property
+    def joined(self) -> Joined:
+        """Contents of the tables and folders that the rows are joined with."""
+        return Joined(tables=self.tables_read or {}, files=self.files_read or {})
 
     @property
     def rows(self) -> dict[str, int]:

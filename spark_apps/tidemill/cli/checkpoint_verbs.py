@@ -63,7 +63,10 @@ Batch = Annotated[
 ]
 Generations = Annotated[int, typer.Option(min=0, help="Old generations that stay.")]
 Backups = Annotated[int, typer.Option(min=1, help="Complete backups that stay.")]
-Records = Annotated[int, typer.Option(min=1, help="Receipts, epochs and journal entries that stay, each.")]
+Records = Annotated[
+    int,
+    typer.Option(min=1, help="Receipts, epochs, journal entries and listings of joined folders that stay."),
+]
 TrashDays = Annotated[float, typer.Option(min=0, help="Days until trash is deleted.")]
 
 

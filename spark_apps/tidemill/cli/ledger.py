@@ -50,10 +50,15 @@ def ledger(
     if commits:
         counts = ("rows", "quarantined", "late", "no event time", "violations")
         ran = ("mode", "batch", *counts, "columns added", "watermark", "run")
-        with_models = any(_models(commit) for _, commit in commits)
-        headings = ["committed (UTC)", "table", "version", *ran, *(["models"] if with_models else [])]
-        rows = [[*_row(table, commit), _models(commit)] for table, commit in commits]
-        print_table(headings, (row[: len(headings)] for row in rows))
+        more = {
+            name: cell
+            for name, cell in (("joined with", _joined), ("models", _models))
+            if any(cell(commit) for _, commit in commits)
+        }
+        rows = (
+            [*_row(table, commit), *(cell(commit) for cell in more.values())] for table, commit in commits
+        )
+        print_table(["committed (UTC)", "table", "version", *ran, *more], rows)
     if folders:
         print_table(
             ("committed (UTC)", "folder", "batch", "files", "bytes", "generation"), map(_folder_row, folders)
@@ -125,6 +130,15 @@ def _document(table: str, commit: Commit) -> dict[str, Any]:
         "rows": commit.rows,
         "entry": None if entry is None else entry.model_dump(mode="json", exclude_none=True),
     }
+
+
+def _joined(commit: Commit) -> str:
+    """Version of each joined table, and files of each joined folder."""
+    if commit.entry is None:
+        return ""
+    read = commit.entry.joined
+    tables = [f"{name}: version {version}" for name, version in read.tables.items()]
+    return "; ".join((*tables, *(f"{name}: {files}" for name, files in read.files.items())))
 
 
 def _models(commit: Commit) -> str:

@@ -86,9 +86,15 @@ def streams_of(pipeline: Pipeline) -> list[Dataset]:
 
 
 def inputs_of(pipeline: Pipeline) -> list[Dataset]:
-    """The same, and the tables that it joins them with."""
+    """The same, and the tables and folders that it joins them with."""
     joined = (table_dataset(pipeline, table) for table in pipeline.spec.tables.values())
-    return [*dict.fromkeys((*streams_of(pipeline), *joined))]
+    files = (joined_files_dataset(pipeline, name) for name in pipeline.spec.joined_files)
+    return [*dict.fromkeys((*streams_of(pipeline), *joined, *files))]
+
+
+def joined_files_dataset(pipeline: Pipeline, name: str) -> Dataset:
+    """The folder of a source whose files are joined as a whole."""
+    return folder_dataset(pipeline.layout.folder(pipeline.spec.joined_files[name].source.chosen.path))
 
 
 def outputs_of(pipeline: Pipeline) -> list[Dataset]:

@@ -22,7 +22,10 @@ class Hygiene(Strict):
     )
     backups: Count = Field(3, le=1000, description="Newest complete backups that stay.")
     generations: NonNegative = Field(2, description="Newest old generations that stay.")
-    records: Count = Field(100, description="Newest receipts, epochs and journal entries that stay, each.")
+    records: Count = Field(
+        100,
+        description="Newest receipts, epochs, journal entries and listings of joined folders that stay.",
+    )
     trash: Duration = Field(
         timedelta(days=7), validate_default=True, description="How long what was pruned stays in the trash."
     )

@@ -71,7 +71,8 @@ JOINS = tuple(
 _HEAD = f"""## Which joins run
 
 A table is a source with `as: table`, or rows that the transform makes itself. `semi` is Spark's `left_semi`.
-A join with a table keeps no state; each batch is joined with the table's newest version. A join of two
+A join with a table keeps no state; each batch is joined with the newest version of a Delta table, or with the
+files that a folder has when the batch begins. A join of two
 streams keeps the rows of both until the watermarks pass them, so it needs `event_time` on both sides and a
 bound in time; without one of them it is refused ({UNBOUNDED_JOIN.error_id}). With
 `run.unbounded_state: accepted` an inner join keeps the rows of both for ever ({UNBOUNDED_STATE.error_id}).

@@ -240,7 +240,12 @@ FORMS: Mapping[str, VerbForm] = {
         (
             Field("generations", "Old generations that stay.", _number(0), 2),
             Field("backups", "Complete backups that stay.", _number(1), 3),
-            Field("records", "Receipts, epochs and journal entries that stay, each.", _number(1), 100),
+            Field(
+                "records",
+                "Receipts, epochs, journal entries and listings of joined folders that stay.",
+                _number(1),
+                100,
+            ),
             Field(
                 "trash_days",
                 "Days until trash is deleted.",
