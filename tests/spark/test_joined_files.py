@@ -122,12 +122,14 @@ def test_a_stream_takes_a_changed_folder_up_and_makes_the_rows_of_runs_and_of_a_
 
     named.run_stream(drain, ends)
     assert names(lake) == names(lake, TABLES[1]) == {10: "mill", 11: "pond", 20: "wheel", 21: "sluice"}
-    plan = named.plan("2024-01-01", "2024-01-02")
-    # The second table is joined with the files of the first.
-    named.apply(plan, at_the(1, f"replaced {TABLES[0]}", lambda: name_devices(lake, "2.csv", c="weir")))
+    # One that has never run; its second table is joined with the files of the first.
+    tables = ("bronze/filled", "silver/filled")
+    filled = lake.pipeline("filled", **declared(tables=tables))
+    plan = filled.plan("2024-01-01", "2024-01-02")
+    filled.apply(plan, at_the(1, f"replaced {tables[0]}", lambda: name_devices(lake, "2.csv", c="weir")))
     expected = {10: "wheel", 11: "sluice", 20: "wheel", 21: "sluice"}
-    assert names(lake) == names(lake, TABLES[1]) == expected
-    assert files_read(lake)[-1] == files_read(lake, TABLES[1])[-1] == files_read(lake)[1]
+    assert names(lake, tables[0]) == names(lake, tables[1]) == expected
+    assert files_read(lake, tables[0]) == files_read(lake, tables[1]) == files_read(lake)[1:]
 
 
 def test_a_batch_of_which_a_part_is_written_is_finished_with_its_files_or_not_at_all(

@@ -50,13 +50,14 @@ class NamedSource(Source):
 
     def as_stream_that_stops(self) -> NamedSource:
         """Return the source read as a stream that stops at the first bad record."""
-        stops = {"on_invalid": "fail"}
-        payload = self.payload
+        stops, payload = {"on_invalid": "fail"}, self.payload
+        changes: dict[str, object] = {"as_": "stream"}
         if payload is not None:
             chosen = payload.chosen.model_copy(update=stops)
-            payload = payload.model_copy(update={payload.kind: chosen})
-        files = None if self.files is None else self.files.model_copy(update=stops)
-        return self.model_copy(update={"as_": "stream", "payload": payload, "files": files})
+            changes["payload"] = payload.model_copy(update={payload.kind: chosen})
+        elif self.files is not None:
+            changes["files"] = self.files.model_copy(update=stops)
+        return self.model_copy(update=changes)
 
 
 def _check_joined_table(delta: DeltaSource, payload: Payload | None) -> None:
