@@ -107,11 +107,15 @@ def join_with_a_table(stage: Stage) -> Sequence[Result]:
     """Strangers have no name."""
     t.send_transactions(stage)
     stage.table("silver/users", t.USERS)
-    stage.run("transactions_with_users")
+    stage.land("landing/users/1.json", t.USERS)
     names = {user["user_id"]: user["name"] for user in t.USERS}
     expected = [(row["event_id"], row["user_id"], names.get(row["user_id"])) for row in t.TRANSACTIONS]
-    seen = stage.rows("silver/transactions_with_users", "event_id", "user_id", "name")
-    return [Result("silver/transactions_with_users", seen, expected)]
+    results = []
+    for name in ("transactions_with_users", "transactions_with_listed_users"):
+        stage.run(name)
+        seen = stage.rows(f"silver/{name}", "event_id", "user_id", "name")
+        results.append(Result(f"silver/{name}", seen, expected))
+    return results
 
 
 def join_of_two_streams(stage: Stage) -> Sequence[Result]:
@@ -166,7 +170,12 @@ EXAMPLES = [
         proof=sums_of_windows,
     ),
     Example(
-        19, "guide", "left join with a static table", ("transactions_with_users",), proof=join_with_a_table
+        19,
+        "guide",
+        "left join with a static table",
+        ("transactions_with_users", "transactions_with_listed_users"),
+        note="a Delta table in its newest version, or the files that a folder has when the batch begins",
+        proof=join_with_a_table,
     ),
     Example(
         20,

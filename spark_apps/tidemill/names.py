@@ -296,6 +296,10 @@ class Layout:
         """Return the folder of the numbered versions of the columns in one stream's files."""
         return f"{self.state(pipeline)}/schemas/{stream}"
 
+    def listing(self, pipeline: str, digest: str) -> str:
+        """File with the files that a joined folder had, by the digest that ledger entries name."""
+        return f"{self.state(pipeline)}/listings/{digest.removeprefix('sha256:')}.json.gz"
+
     def deleted_files(self, pipeline: str, stream: str) -> str:
         """Return the folder of one stream's files that were deleted after they were read, by request."""
         return f"{self.state(pipeline)}/deleted_files/{stream}"

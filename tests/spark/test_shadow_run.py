@@ -35,8 +35,9 @@ def transform(events):
 WITH_PLACES = """
 from pyspark.sql import functions as F
 
-def transform(events, places):
-    return events.join(places, "kind", "left").withColumn("seen", F.current_timestamp())
+def transform(events, places, notes):
+    known = events.join(places, "kind", "left").join(notes, "kind", "left")
+    return known.withColumn("seen", F.current_timestamp())
 """
 
 # A partition's folder has characters that mean something in patterns, paths and URIs.
@@ -187,6 +188,8 @@ def test_a_batch_has_its_clock_and_is_joined_with_the_rows_that_it_was_joined_wi
     )
     lake.land_rows("landing/places/1.json", [{"kind": "a", "place": "Kiel"}, {"kind": "b", "place": "Rom"}])
     dimension.run_incremental()
+    notes = {"path": "landing/notes", "format": "json"}
+    lake.land_rows("landing/notes/1.json", [{"kind": "a", "note": "first"}])
     land_events(lake, 0, 3)
     events = {
         "files": {
@@ -198,7 +201,11 @@ def test_a_batch_has_its_clock_and_is_joined_with_the_rows_that_it_was_joined_wi
     }
     pipeline = lake.pipeline(
         "joined",
-        sources={"events": events, "places": {"delta": {"table": "silver/places"}, "as": "table"}},
+        sources={
+            "events": events,
+            "places": {"delta": {"table": "silver/places"}, "as": "table"},
+            "notes": {"files": {**notes, "schema": "kind string, note string"}, "as": "table"},
+        },
         transform=lake.transform("joined", WITH_PLACES),
         sinks=[{"delta": {"table": "silver/joined"}}],
         run={"mode": "incremental"},
@@ -206,9 +213,14 @@ def test_a_batch_has_its_clock_and_is_joined_with_the_rows_that_it_was_joined_wi
     pipeline.run_incremental()
     lake.land_rows("landing/places/2.json", [{"kind": "a", "place": "Wien"}])
     dimension.run_incremental()
+    lake.land_rows("landing/notes/2.json", [{"kind": "b", "note": "late"}])
     found = shadowed(pipeline, 2)
     assert [(table.name, table.rows) for table in found.differences] == [("silver/joined", 8)]
     assert found.is_same, list(found.lines())
+    lake.land_rows("landing/notes/1.json", [{"kind": "a", "note": "new"}])
+    with pytest.raises(GateRefusedError) as refused:
+        shadowed(pipeline, 2)
+    assert refused.value.error_id == "TIDE-CTRL-095"
 
 
 def test_a_link_in_its_place_is_refused_and_nothing_behind_it_deleted(stateless: LakePipeline) -> None:

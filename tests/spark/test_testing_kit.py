@@ -47,8 +47,12 @@ def test_each_advance_is_a_start_that_goes_on_from_the_last_one_and_late_records
 
 
 JOINED = """
-def transform(readings, devices):
-    return readings.join(devices, on="device", how="left").select("device", "at", "site")
+def transform(readings, devices, owners):
+    return (
+        readings.join(devices, on="device", how="left")
+        .join(owners, on="device", how="left")
+        .select("device", "at", "site", "owner")
+    )
 """
 
 
@@ -63,6 +67,14 @@ def test_files_of_any_format_and_tables_are_handed_in_by_the_names_of_the_source
         sources={
             "readings": {"files": files},
             "devices": {"delta": {"table": "silver/devices"}, "as": "table"},
+            "owners": {
+                "files": {
+                    "path": "abfss://a@not.reached/owners.csv",
+                    "format": "csv",
+                    "schema": "device string, owner string",
+                },
+                "as": "table",
+            },
         },
         transform=lake.transform("joined", JOINED),
         sinks=[{"delta": {"table": "silver/joined", "partition_by": ["site"]}}, {"console": {}}],
@@ -70,12 +82,16 @@ def test_files_of_any_format_and_tables_are_handed_in_by_the_names_of_the_source
     run = testing.pipeline(lake.folder / "conf/pipelines/joined.yaml", lake.folder / "test", lake.spark)
     run.add_rows([{"device": "a", "site": None}], to="devices", columns="device string, site string")
     run.add_rows([{"device": "b", "site": "mill"}], to="devices")
+    run.add_rows([{"device": "a", "owner": "ada"}], to="owners")
     run.add_rows([{"device": "b", "at": START}, {"device": "a"}])
     with pytest.raises(UsageError) as misfit:
         run.add_rows([{"device": "a", "at": "2024-01-01T00:00:00Z"}])
     assert misfit.value.error_id == "TIDE-TEST-003"
     run.advance()
-    expected = [{"device": "a", "at": None, "site": None}, {"device": "b", "at": START, "site": "mill"}]
+    expected = [
+        {"device": "a", "at": None, "site": None, "owner": "ada"},
+        {"device": "b", "at": START, "site": "mill", "owner": None},
+    ]
     assert run.table("silver/joined") == expected
     assert sorted(run.sent("console"), key=lambda row: str(row["device"])) == expected
 

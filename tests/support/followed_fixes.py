@@ -75,7 +75,7 @@ def nothing(_: Patient) -> None:
 
 @dataclass(frozen=True)
 class Trouble:
-    """What happens, and what its error advises.
+    """A fault, and the advice of its error.
 
     Args:
         error_id: Id that is seen.

@@ -212,7 +212,7 @@ def exit_code(asked: Any) -> int:
 
 
 def end(code: int) -> NoReturn:
-    """What Python does at its end, but for taking every object apart."""
+    """Do what Python does at its exit, without freeing every object."""
     with suppress(BaseException):
         threading._shutdown()  # type: ignore[attr-defined]
     atexit._run_exitfuncs()

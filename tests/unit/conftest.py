@@ -21,7 +21,7 @@ MEMORY, NEEDED_BYTES = Path("/dev/shm"), 256 * 2**20
 
 @pytest.fixture(scope="session")
 def memory_folder(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Path]:
-    """Where tests write: on a disk, a third of their time would go into its journal."""
+    """Use memory for temporary files: on a disk, its journal takes a third of the time of the tests."""
     if not MEMORY.is_dir() or shutil.disk_usage(MEMORY).free < NEEDED_BYTES:
         yield tmp_path_factory.mktemp("unit")
         return

@@ -82,7 +82,7 @@ OTHERS = {
     "tidemill.spec.lineage": {"lineage emit"},
     "tidemill.spec.pipeline": {"checkpoint doctor", "checkpoint repartition", "plan"},
     "tidemill.spec.reference": {"dev generate", "schema check", "status", "validate"},
-    # Of TIDE-PLAN-001, beside the reference.
+    # From TIDE-PLAN-001, in addition to the reference.
     "tidemill.spec.transform_rules": {"ledger", "plan", "validate", "watch"},
     "tidemill_airflow.plugin.routes": {"validate"},
 }

@@ -12,7 +12,7 @@ from pydantic import BaseModel, ConfigDict, ValidationError
 
 from tidemill.backfill.plan import BackfillPlan
 from tidemill.errors import DataError
-from tidemill.ledger.entry import Positions
+from tidemill.ledger.entry import FilesRead, Joined, Positions
 from tidemill.names import Layout
 from tidemill.storage.store import Store
 
@@ -64,6 +64,7 @@ class Progress(BaseModel):
         begun_at: Time at which the first driver began.
         rules: Digest of everything that determines the result of a record, including models.
         tables_read: Version of each joined table; the same for all chunks.
+        files_read: Files of each joined folder; the same for all chunks.
         found: Offsets of the records, if chunks are split by records.
         chunks: Number of chunks; None before it is known.
         done: Finished chunks by number, from 0.
@@ -80,6 +81,7 @@ class Progress(BaseModel):
     begun_at: datetime
     rules: str | None = None
     tables_read: dict[str, int] | None = None
+    files_read: dict[str, FilesRead] | None = None
     found: Found | None = None
     chunks: int | None = None
     done: dict[int, ChunkDone] = {}
@@ -88,6 +90,11 @@ class Progress(BaseModel):
     published: dict[str, int | None] | None = None
     finished_at: datetime | None = None
     finished_by: str | None = None
+
+    @property
+    def joined(self) -> Joined:
+        """Contents of the tables and folders that the rows are joined with."""
+        return Joined(tables=self.tables_read or {}, files=self.files_read or {})
 
     @property
     def rows(self) -> dict[str, int]:

@@ -63,7 +63,10 @@ Batch = Annotated[
 Generations = Annotated[int, typer.Option(min=0, help="Number of old generations to keep.")]
 Backups = Annotated[int, typer.Option(min=1, help="Number of complete backups to keep.")]
 Records = Annotated[
-    int, typer.Option(min=1, help="Number of receipts, epochs and journal entries to keep, each.")
+    int,
+    typer.Option(
+        min=1, help="Number of receipts, epochs, journal entries and joined folders' listings to keep, each."
+    ),
 ]
 TrashDays = Annotated[float, typer.Option(min=0, help="Days until trash is deleted.")]
 

@@ -48,9 +48,11 @@ def ledger(
     if commits:
         counts = ("rows", "quarantined", "late", "no event time", "violations")
         ran = ("mode", "batch", *counts, "columns added", "watermark", "run")
-        models = [_models(commit) for _, commit, _ in commits]
-        taken_back = ["" if stands else "yes" for _, _, stands in commits]
-        further = {"models": models, "taken back": taken_back}
+        further = {
+            "joined with": [_joined(commit) for _, commit, _ in commits],
+            "models": [_models(commit) for _, commit, _ in commits],
+            "taken back": ["" if stands else "yes" for _, _, stands in commits],
+        }
         further = {name: cells for name, cells in further.items() if any(cells)}
         headings = ["committed (UTC)", "table", "version", *ran, *further]
         print_table(
@@ -142,6 +144,15 @@ def _document(table: str, commit: Commit, stands: bool) -> dict[str, Any]:
         "stands": stands,
         "entry": None if entry is None else entry.model_dump(mode="json", exclude_none=True),
     }
+
+
+def _joined(commit: Commit) -> str:
+    """Version of each joined table, and files of each joined folder."""
+    if commit.entry is None:
+        return ""
+    read = commit.entry.joined
+    tables = [f"{name}: version {version}" for name, version in read.tables.items()]
+    return "; ".join((*tables, *(f"{name}: {files}" for name, files in read.files.items())))
 
 
 def _models(commit: Commit) -> str:

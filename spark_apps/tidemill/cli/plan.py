@@ -110,6 +110,9 @@ def plan_document(pipeline: Pipeline, ask_broker: bool = False) -> dict[str, Any
         **({"warning": UNBOUNDED} if spec.run.accepts_unbounded_state else {}),
         **({"streams": streams} if spec.has_named_streams else streams[SOURCE_NAME]),
         "joined_tables": {name: pipeline.layout.table(table) for name, table in spec.tables.items()},
+        "joined_files": {
+            name: pipeline.layout.folder(part.source.chosen.path) for name, part in spec.joined_files.items()
+        },
         "transform": spec.transform,
         "sinks": [_sink(pipeline, sink) for sink in spec.sinks],
         "paths": _paths(pipeline),

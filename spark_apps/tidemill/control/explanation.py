@@ -80,6 +80,8 @@ def _does(pipeline: Pipeline) -> Iterator[str]:
         yield from _reads(stream)
     for name, table in spec.tables.items():
         yield f"Joins each batch with the newest version of the table {table}, as `{name}`."
+    for name, part in spec.joined_files.items():
+        yield f"Joins each batch with the {part.file_format} files of {part.source.chosen.path}, as `{name}`."
     if spec.transform is not None:
         yield f"Makes its rows by the transform {spec.transform}."
     if spec.models:

@@ -13,6 +13,7 @@ from tidemill.engine.reporter import Reporter
 from tidemill.errors import AbsentError, SpecError, TidemillError, UnavailableError
 from tidemill.ledger.read import open_table
 from tidemill.names import CHANGE_FEED
+from tidemill.sources.file_listing import no_files
 from tidemill.sources.kafka_clients import KafkaClient, environment_client, kafka_client
 from tidemill.sources.offsets import KafkaOffsets
 from tidemill.spec.files_place import WILDCARDS
@@ -65,11 +66,14 @@ def check_source(pipeline: Pipeline) -> None:
 
     Raises:
         UnavailableError: TIDE-SRC-001, if no broker answers.
-        AbsentError: TIDE-SRC-002 for a topic, TIDE-SRC-005 for a table or folder, that does not exist.
+        AbsentError: TIDE-SRC-002 for a topic, TIDE-SRC-005 for a table or folder, TIDE-JOIN-001 for a folder
+            to join with, that does not exist.
         SpecError: TIDE-CDC-005 for a table without the change feed that is to be read.
     """
     for table in pipeline.spec.tables.values():
         _check_table(pipeline, table)
+    for name, part in pipeline.joined_files.items():
+        _check_joined_folder(part, name)
     for stream in pipeline.streams.values():
         _check_stream(stream)
 
@@ -169,6 +173,24 @@ def _has_read(store: Store, pipeline: Pipeline) -> bool:
         return False
     checkpoint = pipeline.layout.checkpoint(pipeline.name, current.generation)
     return CheckpointBatches(store, checkpoint).last_planned() is not None
+
+
+def _check_joined_folder(part: Pipeline, name: str) -> None:
+    """Look where that takes no Spark; Spark finds the files, and whether one has content."""
+    declared = part.spec.source.chosen.path
+    path, root = part.layout.folder(declared), part.layout.root
+    local = path.removeprefix("file://")
+    if WILDCARDS & set(declared):
+        return
+    if "://" not in local:
+        is_there = Path(local).exists()
+    elif path.startswith(f"{root}/"):
+        store = Store(root)
+        is_there = bool(store.list_names(path)) or store.identity(path) is not None
+    else:
+        return
+    if not is_there:
+        raise no_files(part, name, "it does not exist")
 
 
 def _not_there_yet(kind: str, name: str, fix: str) -> AbsentError:

@@ -24,6 +24,7 @@ from tidemill.engine.batch_writer import BatchResult
 from tidemill.engine.cancelled import cancelled_by
 from tidemill.engine.chunk_attempt import ChunkAttempt
 from tidemill.engine.file_names import report_unread_files
+from tidemill.engine.joined_files import files_changed, keep_listings
 from tidemill.engine.publish import StagedPlan, publish_staged
 from tidemill.engine.reporter import Reporter
 from tidemill.engine.run_context import RunContext
@@ -71,12 +72,15 @@ def run_backfill(
     if plan.publish == "later":
         # Before anything that is staged is given up: a change may be taken back.
         check_still_holds(run.store, run.pipeline, plan)
-    if gone := _why_anew(run, plan, progress.now):
+    if gone := _why_anew(spark, run, plan, progress.now):
         log.warning("begins_anew", plan=plan.digest, reason=gone)
         progress.begin_anew()
     if not progress.now.done:
         drop_staged(run.store, run.pipeline.layout, plan)
-        progress.change(rules=run.code.rules, tables_read=newest_versions(run.pipeline))
+        files = keep_listings(spark, run.pipeline, run.store)
+        progress.change(
+            rules=run.code.rules, tables_read=newest_versions(run.pipeline), files_read=files or None
+        )
     tasks = TaskWatch(run.pipeline, reporter, lambda: work_of(spark.sparkContext))
     # 1.
     with looking(tasks), cancelled_by(run.drain, spark), _held_back(run, plan):
@@ -106,13 +110,18 @@ def run_backfill(
     progress.change(finished_at=datetime.now(UTC), finished_by=run.run_id)
 
 
-def _why_anew(run: RunContext, plan: BackfillPlan, progress: Progress) -> str:
-    """Why the chunks that are done do not count: other models or code made them, or they are gone."""
+def _why_anew(spark: SparkSession, run: RunContext, plan: BackfillPlan, progress: Progress) -> str:
+    """Why the chunks that are done do not count.
+
+    Other models or code made them, they are gone, or the others cannot be joined with the same files.
+    """
     if progress.published is not None:
         # They are in the tables, and what is staged may be deleted.
         return ""
     if progress.rules not in (None, run.code.rules):
         return "chunks that are done were made with another model or other code"
+    if progress.staged_at is None and files_changed(spark, run.pipeline, progress.joined.files):
+        return "files of a joined folder were changed, and all chunks are joined with the same files"
     layout = run.pipeline.layout
     layout = staging_of(layout, plan, progress) if plan.publish == "later" else layout
     for sink in run.pipeline.spec.delta_sinks:

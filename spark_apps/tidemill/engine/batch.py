@@ -60,7 +60,7 @@ class BatchProcessor:
                 self.before_refusal()
                 raise DrainedError
             if self.begun is not None and batch_id > self.begun.batch_id:
-                raise StartAgainError(None)
+                raise StartAgainError
             with self.writing:
                 self._on_result(self._writer.write(frame, self._entry_for(batch_id)))
                 self.last_finished = batch_id

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import json
-from collections.abc import Callable, Iterator, Mapping, Sequence
+from collections.abc import Iterator, Mapping, Sequence
 from contextlib import ExitStack, contextmanager
 from dataclasses import dataclass, field
 
@@ -14,7 +14,8 @@ from tidemill.checkpoint.poison_records import PoisonRecord, poison_in
 from tidemill.checkpoint.stream_watermarks import Watermarks
 from tidemill.engine.discovery import Discovery
 from tidemill.engine.expectations import CheckedRows, TableExpectations
-from tidemill.engine.half_written import check_same_code, check_same_set_aside, check_same_tables
+from tidemill.engine.half_written import check_same_code, check_same_joined, check_same_set_aside
+from tidemill.engine.joined_read import JoinedRead
 from tidemill.engine.late_split import LateSplit, check_none_dropped
 from tidemill.engine.outputs import Output
 from tidemill.engine.records_aside import RecordsAside
@@ -78,8 +79,6 @@ class BatchWriter:
         asides: Tables of records that are set aside: the quarantine, which takes rows that violate
             expectations, too, and late rows.
         state: Finds the stateful operators.
-        tables_read: Tells which version of each joined table the rows of a batch were made with; None for a
-            pipeline that joins none.
         late_split: Tells which rows are late; None where Spark drops them.
     """
 
@@ -88,15 +87,15 @@ class BatchWriter:
         outputs: Sequence[Output],
         asides: Sequence[RecordsAside],
         state: StateOperators,
-        tables_read: Callable[[DataFrame], dict[str, int]] | None = None,
         late_split: LateSplit | None = None,
     ) -> None:
         # Tables first: they tell a later driver what a batch was begun with; topics and files cannot.
         self._outputs = sorted(outputs, key=lambda output: output.log is None)
         self._asides = asides
         self._state = state
-        self._tables_read = tables_read
         self._late_split = late_split
+        # Finds the contents of the tables and folders that a batch is joined with; None without such.
+        self.joined: JoinedRead | None = None
         # The columns that streams discover; None where all are declared.
         self.discovery: Discovery | None = None
         # Records that batches leave out, because the transform fails at them.
@@ -116,7 +115,8 @@ class BatchWriter:
     def write(self, frame: DataFrame, entry: LedgerEntry) -> BatchResult:
         """Write one batch.
 
-        1. Look which outputs hold the batch already; a driver that must not write ends here.
+        1. Look which outputs hold the batch already; a driver that must not write ends here. So does one
+           that is joined with other files than are there now, to list them again.
         2. Read all rows, once: into files of the arrow writer, else into the cache. Rejected records, late
            rows and the state of stateful operators come into being by reading. New columns of files are
            known then, and end the query before anything is committed; so does an expectation that must not
@@ -125,8 +125,8 @@ class BatchWriter:
         3. Commit the rejected records, and the late ones. As they are first, a table that holds a batch
            proves that nothing of it is missing there.
         4. Commit each output, in order. After a crash in between the batch is repeated: what is there is
-           left alone, and only the same code, with the same versions of joined tables and the same rows in
-           the quarantine, may write the rest.
+           left alone, and only the same code, with the same contents of joined tables and folders and the
+           same rows in the quarantine, may write the rest.
         """
         # 1.
         if self.watermarks is not None:
@@ -139,9 +139,7 @@ class BatchWriter:
         dropped = self._state.of(frame)
         unwritten = [*(output.name for output in left), *(["state"] if dropped else [])]
         check_same_code(entry, held, unwritten)
-        if self._tables_read is not None:
-            entry = entry.model_copy(update={"tables_read": self._tables_read(frame)})
-            check_same_tables(entry, held, unwritten)
+        entry = self._with_joined(frame, entry, held, unwritten)
         written = {name: Written(False) for name in held if name not in ASIDE_OUTPUTS}
         if not left and not dropped:
             return BatchResult(entry.batch_id, written, 0, 0)
@@ -182,6 +180,19 @@ class BatchWriter:
             (untimed or 0) if is_new else 0,
             watermarks,
         )
+
+    def _with_joined(
+        self, frame: DataFrame, entry: LedgerEntry, held: Mapping[str, LedgerEntry], unwritten: Sequence[str]
+    ) -> LedgerEntry:
+        """Return the entry with the contents that the batch is joined with, if they may be used for it."""
+        if self.joined is None:
+            return entry
+        joined = self.joined.of(frame)
+        found = entry.with_joined(joined)
+        check_same_joined(found, held, unwritten)
+        if not held:
+            self.joined.check_newest(joined, entry.batch_id)
+        return found
 
     def _look(self, entry: LedgerEntry) -> dict[str, LedgerEntry]:
         """Entries of the batch that are committed, by output."""

@@ -16,6 +16,7 @@ from tidemill.engine.meanings import meanings_of
 from tidemill.engine.plan_check.check import refuse_or_warn
 from tidemill.engine.planned_version import operators_of
 from tidemill.engine.run_context import RunContext
+from tidemill.ledger.entry import Joined
 
 log = structlog.get_logger()
 
@@ -28,7 +29,7 @@ def checked_flow(
     run: RunContext,
     streams: Mapping[str, DataFrame],
     collectors: Collectors,
-    versions: Mapping[str, int] | None = None,
+    joined: Joined | None = None,
 ) -> Flow:
     """Build the flow and see that Spark can run it; starts nothing.
 
@@ -36,14 +37,14 @@ def checked_flow(
         run: Whose flow.
         streams: What each stream gives, by name.
         collectors: Take what does not go into rows.
-        versions: Of the tables that are joined, in the place of the newest ones.
+        joined: Contents of tables and folders that are joined, in the place of the newest ones.
 
     Raises:
         SpecError: TIDE-PLAN-…
         GateRefusedError: As `check_state`.
     """
     pipeline = run.pipeline
-    flow = build_flow(pipeline, streams, collectors, versions)
+    flow = build_flow(pipeline, streams, collectors, joined)
     for warning in refuse_or_warn(flow.findings):
         log.warning("transform", **warning.error.as_document())
     check_declared(pipeline, flow.origin)

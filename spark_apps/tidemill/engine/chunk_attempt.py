@@ -56,7 +56,7 @@ class ChunkAttempt:
         self._tables = RangeTables(run, staging)
         self._done = frozenset(progress.done)
         # All tables and chunks are written with the same rows of those that are joined.
-        self._joined = progress.tables_read or {}
+        self._joined = progress.joined
         self._discovery = known_columns(spark.sparkContext, run.store, run.pipeline)
         self._range = RangeRows(spark, run.pipeline, plan, self._joined, self._discovery)
         self._range.left_out_before = progress.poison
@@ -169,9 +169,8 @@ class ChunkAttempt:
 
     def _entry(self, output: str) -> LedgerEntry:
         entry = range_entry(self._run, self._plan, output, (self._range.start, self._range.end))
-        return entry.model_copy(
+        return entry.with_joined(self._joined).model_copy(
             update={
-                "tables_read": self._joined or None,
                 "source_schemas": self._discovery.identities,
                 "poison_records": self._range.poison_records,
                 "no_event_time_rows": self._range.untimed,

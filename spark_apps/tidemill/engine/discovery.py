@@ -103,7 +103,7 @@ class Discovery:
             self._keep(name, columns, newer, entry.batch_id)
             grown = True
         if grown:
-            raise StartAgainError(None)
+            raise StartAgainError
 
     def refuse_new(self) -> None:
         """Refuse a backfill whose records have columns that no version has.

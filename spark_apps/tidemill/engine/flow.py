@@ -11,11 +11,13 @@ from pyspark.sql import DataFrame
 from pyspark.sql.types import StructType
 
 from tidemill.backfill.row_origin import RowOrigin, plain_origin
+from tidemill.engine.joined_files import read_joined_files
 from tidemill.engine.plan_check.call_sites import CallSites
 from tidemill.engine.plan_check.check import Finding, check_stream
 from tidemill.engine.row_origin import find_origin, origin_of_several
 from tidemill.engine.sink_rows import sink_origins
 from tidemill.engine.transform import apply_transform, check_event_time
+from tidemill.ledger.entry import Joined
 from tidemill.names import SOURCE_NAME
 from tidemill.payload.arrow_pass import map_in_arrow
 from tidemill.payload.decode import Decoding, Stage, payload_decoding
@@ -94,7 +96,7 @@ def build_flow(
     pipeline: Pipeline,
     streams: Mapping[str, DataFrame],
     collectors: Collectors,
-    versions: Mapping[str, int] | None = None,
+    joined: Joined | None = None,
 ) -> Flow:
     """Rows of the sinks, lazily.
 
@@ -102,7 +104,7 @@ def build_flow(
         pipeline: What runs.
         streams: What each stream gives, by name.
         collectors: Take what does not go into rows.
-        versions: Of the tables that are joined, in the place of the newest ones.
+        joined: Contents of tables and folders that are joined, in the place of the newest ones.
     """
     if decodes_while_writing(pipeline):
         records = streams[SOURCE_NAME]
@@ -115,7 +117,7 @@ def build_flow(
         name: decoded_rows(stream, streams[name], collectors.of_stream(name))
         for name, stream in pipeline.streams.items()
     }
-    return flow_of(pipeline, rows, versions)
+    return flow_of(pipeline, rows, joined)
 
 
 def decoded_rows(pipeline: Pipeline, records: DataFrame, collectors: Collectors) -> DataFrame:
@@ -128,13 +130,13 @@ def decoded_rows(pipeline: Pipeline, records: DataFrame, collectors: Collectors)
     return records if decoding is None else _decoded(records, decoding)
 
 
-def flow_of(
-    pipeline: Pipeline, rows: Mapping[str, DataFrame], versions: Mapping[str, int] | None = None
-) -> Flow:
+def flow_of(pipeline: Pipeline, rows: Mapping[str, DataFrame], joined: Joined | None = None) -> Flow:
     """The rest of the way, for decoded rows: streams or batches, by name."""
-    some = next(iter(rows.values()))
+    some, read = next(iter(rows.values())), joined or Joined()
+    spark = some.sparkSession
+    tables = read_tables(spark, pipeline, read.tables) | read_joined_files(spark, pipeline, read.files)
     calls = CallSites(pipeline.environment.project.transforms)
-    result = apply_transform(pipeline, rows, read_tables(some.sparkSession, pipeline, versions), calls)
+    result = apply_transform(pipeline, rows, tables, calls)
     columns = table_columns(result.schema)
     if not some.isStreaming:
         return Flow(result, columns)

@@ -10,8 +10,9 @@ So it is with the records that are left out because the transform fails at them.
 The same code gives other rows where a sink's transform depends on chance, time or the order of rows. Where
 that changes which rows go to the quarantine, the batch cannot be finished either.
 
-The same goes for the tables that it is joined with, whose newest version may be another one by now: the batch
-is repeated with the versions that it was begun with.
+The same goes for the tables and folders that it is joined with, which may have other contents by now: the
+batch is repeated with the versions and files that it was begun with. Where those files are gone or changed,
+it cannot be finished.
 """
 
 from __future__ import annotations
@@ -19,35 +20,45 @@ from __future__ import annotations
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 
-from tidemill.errors import GateRefusedError
-from tidemill.ledger.entry import Code, LedgerEntry
+from tidemill.errors import GateRefusedError, UnavailableError
+from tidemill.ledger.entry import Code, Joined, LedgerEntry
 from tidemill.names import QUARANTINE_OUTPUT
+
+# Id of the refusal of a batch that was joined with files which are gone.
+FILES_GONE = "TIDE-JOIN-004"
 
 
 @dataclass(frozen=True)
 class Begun:
-    """A batch of which a part is written, and the versions of the tables that it was joined with."""
+    """A batch of which a part is written, and the contents of tables and folders that it was joined with."""
 
     batch_id: int
-    versions: Mapping[str, int]
+    joined: Joined
+
+
+@dataclass(frozen=True)
+class QueryStart:
+    """One start of a query, which takes the newest columns of files and lists joined folders.
+
+    Args:
+        begun: Batch to finish with the contents that it was begun with; None for the newest ones.
+        listed_for: Batch that reads the files of joined folders that this start lists, whatever comes after.
+    """
+
+    begun: Begun | None = None
+    listed_for: int | None = None
 
 
 class StartAgainError(Exception):
-    """Ends the query, to start it again: with the tables of a batch that was begun, or with the newest ones.
+    """Ends the query, to start it again."""
 
-    The newest columns of files come with each start.
-
-    Args:
-        begun: The batch to finish; None once it is.
-    """
-
-    def __init__(self, begun: Begun | None) -> None:
-        super().__init__("the query starts again with other versions of tables or columns")
-        self.begun = begun
+    def __init__(self, start: QueryStart = QueryStart()) -> None:
+        super().__init__("the query starts again with other contents of tables, folders or columns")
+        self.start = start
 
 
-def check_same_tables(entry: LedgerEntry, held: Mapping[str, LedgerEntry], left: Sequence[str]) -> None:
-    """See that a batch is finished with the rows that it was begun with.
+def check_same_joined(entry: LedgerEntry, held: Mapping[str, LedgerEntry], left: Sequence[str]) -> None:
+    """See that a batch is finished with the contents of tables and folders that it was begun with.
 
     Args:
         entry: Of the batch, as this driver would write it.
@@ -55,13 +66,25 @@ def check_same_tables(entry: LedgerEntry, held: Mapping[str, LedgerEntry], left:
         left: What is still to be written.
 
     Raises:
-        StartAgainError: With the versions to read.
+        StartAgainError: With the versions and files to read.
     """
-    now = entry.tables_read or {}
     for found in held.values():
-        began = found.tables_read or {}
-        if left and any(now.get(name, version) != version for name, version in began.items()):
-            raise StartAgainError(Begun(entry.batch_id or 0, began))
+        if left and found.joined.differs_from(entry.joined):
+            raise StartAgainError(QueryStart(Begun(entry.batch_id or 0, found.joined)))
+
+
+def files_gone(pipeline: str, begun: Begun, error: UnavailableError) -> GateRefusedError:
+    """The refusal of a batch that was joined with files which are gone or changed by now."""
+    return GateRefusedError(
+        FILES_GONE,
+        "A driver has written a part of this batch and was stopped before the rest, and files of a folder "
+        "that it was joined with are not as they were. The rest would be joined with other rows. "
+        "Nothing was written.",
+        facts={**error.facts, "pipeline": pipeline, "batch_id": begun.batch_id},
+        fix="bring the files back as they were, modification times included, for one start, which finishes "
+        f"the batch; or compute it again: {_anew(pipeline, begun.batch_id)}",
+        runbook="half-written-batch",
+    )
 
 
 def check_same_code(entry: LedgerEntry, held: Mapping[str, LedgerEntry], left: Sequence[str]) -> None:
@@ -135,7 +158,7 @@ def check_same_set_aside(entry: LedgerEntry, held: Mapping[str, LedgerEntry], le
             "rows_differ_of": differing,
         },
         fix="let the transform of the sink depend on its rows alone, and compute the batch again: "
-        + _anew(entry),
+        + _anew(entry.pipeline, entry.batch_id),
         runbook="half-written-batch",
     )
 
@@ -172,15 +195,15 @@ def _models_told(began: Code, now: Code) -> dict[str, object]:
 
 def _way_out(entry: LedgerEntry) -> str:
     old = "put the old transform, schema, model and declaration back for one start, which finishes the batch"
-    back = _go_back(entry)
+    back = _go_back(entry.pipeline, entry.batch_id)
     return f"{old}; or {back}" if back else old
 
 
-def _anew(entry: LedgerEntry) -> str:
+def _anew(pipeline: str, batch_id: int | None) -> str:
     restored = "RESTORE its tables to their versions before it, then"
-    return _go_back(entry) or f"{restored} tidemill checkpoint reset {entry.pipeline} --from earliest"
+    return _go_back(pipeline, batch_id) or f"{restored} tidemill checkpoint reset {pipeline} --from earliest"
 
 
-def _go_back(entry: LedgerEntry) -> str:
+def _go_back(pipeline: str, batch_id: int | None) -> str:
     """Batch 0 has nothing before it."""
-    return f"tidemill checkpoint rewind {entry.pipeline} --to {entry.batch_id - 1}" if entry.batch_id else ""
+    return f"tidemill checkpoint rewind {pipeline} --to {batch_id - 1}" if batch_id else ""

@@ -6,7 +6,7 @@ from the decoded rows. The order of the rows is that of their offsets.
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Sequence
 from dataclasses import dataclass
 from itertools import chain
 
@@ -24,7 +24,7 @@ from tidemill.engine.failing_records import (
 from tidemill.engine.flow import flow_of
 from tidemill.engine.record_failure import RecordFailure, record_failure
 from tidemill.errors import DataError
-from tidemill.ledger.entry import Positions
+from tidemill.ledger.entry import Joined, Positions
 from tidemill.names import LINEAGE_COLUMNS, SOURCE_NAME
 from tidemill.payload.left_out import Place
 from tidemill.spec.project import Pipeline
@@ -43,12 +43,12 @@ class PoisonSearch:
 
     Args:
         pipeline: Whose.
-        versions: Of the tables that rows are joined with; the newest ones by default.
+        joined: Contents of tables and folders that rows are joined with; the newest ones by default.
     """
 
-    def __init__(self, pipeline: Pipeline, versions: Mapping[str, int] | None = None) -> None:
+    def __init__(self, pipeline: Pipeline, joined: Joined | None = None) -> None:
         self._pipeline = pipeline
-        self._versions = versions
+        self._joined = joined
         self._failures: dict[Place, RecordFailure] = {}
 
     def find(self, decoded: DataFrame, start: Positions, end: Positions, known: int) -> list[Poison]:
@@ -95,7 +95,7 @@ class PoisonSearch:
     def _fails(self, rows: DataFrame, stretches: Sequence[Stretch], part: Sequence[Stretch]) -> bool:
         chosen = rows.where(_condition(stretches, part))
         try:
-            result = flow_of(self._pipeline, {SOURCE_NAME: chosen}, self._versions).frame
+            result = flow_of(self._pipeline, {SOURCE_NAME: chosen}, self._joined).frame
             result.write.format("noop").mode("overwrite").save()
         except Exception as error:
             failure = record_failure(error)

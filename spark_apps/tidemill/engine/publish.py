@@ -172,7 +172,7 @@ class _Publishing:
         now = self._progress.now
         read = (None, None) if now.found is None else (now.found.start, now.found.end)
         planned = range_entry(self._run, self._plan, table, read)
-        planned = planned.model_copy(update={"tables_read": now.tables_read or None})
+        planned = planned.with_joined(now.joined)
         entries = [commit.entry for commit in read_ledger(self._staging.table(table))]
         return published_entry(planned, [entry for entry in entries if entry], attempt_of(now))
 

@@ -23,6 +23,7 @@ from tidemill.engine.record_failure import record_failure
 from tidemill.engine.record_offsets import offsets_of_times
 from tidemill.engine.sink_rows import SinkRows, sink_rows
 from tidemill.engine.untimed import has_windows, untimed_rows
+from tidemill.ledger.entry import Joined
 from tidemill.names import SOURCE_NAME
 from tidemill.payload.left_out import LeftOut, reason_of
 from tidemill.payload.quarantine import Quarantine
@@ -48,7 +49,7 @@ class RangeRows:
         spark: The session.
         pipeline: Its pipeline.
         plan: The plan.
-        joined: Versions of the tables that rows are joined with.
+        joined: Contents of the tables and folders that rows are joined with.
         discovery: Columns that are not declared.
     """
 
@@ -57,7 +58,7 @@ class RangeRows:
         spark: SparkSession,
         pipeline: Pipeline,
         plan: BackfillPlan,
-        joined: Mapping[str, int],
+        joined: Joined,
         discovery: Discovery,
     ) -> None:
         self._spark = spark

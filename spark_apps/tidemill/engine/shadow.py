@@ -37,7 +37,7 @@ from tidemill.checkpoint.verbs.fork import fork_steps, plan_fork
 from tidemill.checkpoint.verbs.generation_copy import logs_of_batch
 from tidemill.engine.analyse import check_same_definition
 from tidemill.engine.batch_rows import BatchesOf, columns_of, rows_touched
-from tidemill.engine.half_written import Begun
+from tidemill.engine.half_written import FILES_GONE, Begun
 from tidemill.engine.in_session import Meanwhile, run_in_session
 from tidemill.engine.models import with_models
 from tidemill.engine.quarantine_range import KEY
@@ -46,7 +46,7 @@ from tidemill.engine.verb_process import run_part
 from tidemill.errors import GateRefusedError, InternalError
 from tidemill.ledger.commit_files import files_touched
 from tidemill.ledger.difference import Difference
-from tidemill.ledger.entry import LedgerEntry
+from tidemill.ledger.entry import Joined, LedgerEntry
 from tidemill.ledger.read import open_table
 from tidemill.names import ASIDE_OUTPUTS
 from tidemill.sources.topic_facts import with_topics_if_told
@@ -178,9 +178,8 @@ class Shadow:
         for batch_id in self.stretch.batches:
             self._plan(folder, batch_id, self.planned[batch_id])
             told = self._entries.get(batch_id)
-            begun = Begun(batch_id, told.tables_read) if told is not None and told.tables_read else None
-            _, reporter = run_in_session(self.spark, self.copy, self.store, "stream", Meanwhile(begun=begun))
-            reporter.state("stopped")
+            begun = None if told is None or told.joined == Joined() else Begun(batch_id, told.joined)
+            self._run(begun)
             made = CheckpointBatches(self.store, folder)
             if (made.last_planned(), made.last_committed()) != (batch_id, batch_id):
                 raise InternalError(
@@ -190,6 +189,16 @@ class Shadow:
                     fix="report this with the part's log",
                 )
             log.info("shadow", pipeline=self.copy.name, batch_id=batch_id, last=self.stretch.last)
+
+    def _run(self, begun: Begun | None) -> None:
+        try:
+            _, reporter = run_in_session(self.spark, self.copy, self.store, "stream", Meanwhile(begun=begun))
+        except GateRefusedError as error:
+            if error.error_id != FILES_GONE:
+                raise
+            because = "files that they were joined with were changed or removed"
+            raise _ask_again(self.origin, self.stretch, because) from error
+        reporter.state("stopped")
 
     def _plan(self, folder: str, batch_id: int, offsets: bytes) -> None:
         """Give the copy a batch that is planned and not committed; what it needs first."""

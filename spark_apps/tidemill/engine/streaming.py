@@ -2,22 +2,28 @@
 
 from __future__ import annotations
 
+from collections.abc import Mapping
+from dataclasses import replace
 from typing import Literal
 
 import structlog
 from pyspark.errors import StreamingQueryException
-from pyspark.sql import SparkSession
+from pyspark.sql import DataFrame, SparkSession
 from pyspark.sql.streaming.readwriter import DataStreamWriter
 
+from tidemill.checkpoint.reading.batches import CheckpointBatches
 from tidemill.engine.batch import BatchProcessor, DrainedError
 from tidemill.engine.batch_writer import BatchResult, BatchWriter
 from tidemill.engine.checked_flow import checked_flow
+from tidemill.engine.classify import classify
 from tidemill.engine.discovery import discover, lacks_first_files
 from tidemill.engine.file_names import FileNamesReport, report_unread_files
 from tidemill.engine.file_records import FileRecords
 from tidemill.engine.file_sinks import claim_folders
 from tidemill.engine.flow import Collectors, Flow
-from tidemill.engine.half_written import Begun, StartAgainError
+from tidemill.engine.half_written import Begun, QueryStart, StartAgainError, files_gone
+from tidemill.engine.joined_files import FILES_CHANGED
+from tidemill.engine.joined_read import JoinedRead
 from tidemill.engine.late_split import LateSplit
 from tidemill.engine.outputs import build_outputs
 from tidemill.engine.poison_of_batch import known_poison, left_out_of, record_poison
@@ -28,17 +34,18 @@ from tidemill.engine.running_query import Running, RunningQuery, log_ends_of_que
 from tidemill.engine.source_watch import SourceWatch
 from tidemill.engine.state_operators import StateOperators
 from tidemill.engine.stream_watermarks import StreamWatermarks
-from tidemill.engine.tables_read import TablesRead
 from tidemill.engine.task_watch import TaskWatch, work_of
 from tidemill.engine.turn import Waiting
 from tidemill.engine.unbatched import start_unbatched
 from tidemill.engine.untimed import has_windows, untimed_rows
 from tidemill.engine.warm_start import late_before, past_to_read, without_written
+from tidemill.errors import UnavailableError
 from tidemill.ledger.quarantine_rows import offsets_between
 from tidemill.names import LATE_OUTPUT, QUARANTINE_OUTPUT, query_name
 from tidemill.payload.late_rows import LATE_SCHEMA, LateRows
 from tidemill.payload.quarantine import Quarantine
 from tidemill.sinks.batch_commit import StepDone, nothing_more
+from tidemill.sources.file_listing import NO_FILES
 from tidemill.sources.read import read_streams
 from tidemill.spec.project import Pipeline
 from tidemill.spec.units import format_duration
@@ -64,12 +71,14 @@ def run_query(
     Where the generation begins with a past, a query of its own reads that first.
 
     A batch that an earlier driver has begun is finished with the tables that it was begun with, by a query
-    of its own. A batch that fails in the transform is repeated without the records to blame, if the pipeline
-    sets them aside.
+    of its own. A batch that meets other files in a joined folder than its query has listed is repeated by the
+    next query, which lists them again. A batch that fails in the transform is repeated without the records to
+    blame, if the pipeline sets them aside.
 
     Raises:
         BaseException: What ended the query: our own error where one caused it, else Spark's.
     """
+    start, changed = QueryStart(begun), _ChangedFiles(run)
     while True:
         if run.mode == "incremental" and lacks_first_files(spark, run.store, run.pipeline):
             log.info("nothing_to_read", pipeline=run.pipeline.name)
@@ -77,28 +86,57 @@ def run_query(
             return "finished"
         past = past_to_read(run)
         try:
-            ending = _run_once(spark, run, reporter, step_done, begun)
+            ending = _run_once(spark, run, reporter, step_done, start)
             if past is None or ending != "finished":
                 return ending
             # The same checkpoint, live.
-            begun = None
+            start = QueryStart()
             continue
         except StartAgainError as again:
-            begun = again.begun
+            start = again.start
             continue
         except Exception as error:  # noqa: BLE001  # raised again, unless records are to blame
             failure = error
         # Not in the `except`: what fails here would be taken for the failure, which were its context.
+        if changed.may_start_again(failure):
+            start = replace(start, listed_for=None)
+            continue
         record_poison(spark, run, reporter, failure, step_done)
 
 
+class _ChangedFiles:
+    """Lets a query start again whose batch has met a changed file of a joined folder.
+
+    Spark may read the folder before the batch asks whether the listing is the newest one. A batch that meets
+    a changed file twice fails, so that the driver waits before the next attempt.
+
+    Args:
+        run: The run.
+    """
+
+    def __init__(self, run: RunContext) -> None:
+        self._run = run
+        self._batch: int | None = None
+
+    def may_start_again(self, failure: Exception) -> bool:
+        """Return True if a changed file has ended the query, for the first time at this batch."""
+        if not self._run.pipeline.spec.joined_files or classify(failure).error_id != FILES_CHANGED:
+            return False
+        batch = CheckpointBatches(self._run.store, self._run.checkpoint).last_planned()
+        if batch is None or batch == self._batch:
+            return False
+        log.info("joined_files_changed", pipeline=self._run.pipeline.name, batch_id=batch)
+        self._batch = batch
+        return True
+
+
 def _run_once(
-    spark: SparkSession, run: RunContext, reporter: Reporter, step_done: StepDone, begun: Begun | None
+    spark: SparkSession, run: RunContext, reporter: Reporter, step_done: StepDone, start: QueryStart
 ) -> Ending:
     running: Running = (
         start_unbatched(spark, run, reporter)
         if run.is_without_batches
-        else start_query(spark, run, reporter, step_done, begun)
+        else start_query(spark, run, reporter, step_done, start)
     )
     source = SourceWatch(run.pipeline, reporter)
     tasks = TaskWatch(run.pipeline, reporter, lambda: work_of(spark.sparkContext))
@@ -136,7 +174,7 @@ def start_query(
     run: RunContext,
     reporter: Reporter,
     step_done: StepDone,
-    begun: Begun | None = None,
+    start: QueryStart = QueryStart(),  # noqa: B008  # immutable
 ) -> RunningQuery:
     """Build the flow, check that Spark can run it, and start its query.
 
@@ -147,7 +185,6 @@ def start_query(
     pipeline = run.pipeline
     quarantine = Quarantine.at(spark.sparkContext, pipeline.layout.quarantine(pipeline.name), run.run_id)
     late = Quarantine.at(spark.sparkContext, pipeline.layout.late(pipeline.name), run.run_id, LATE_SCHEMA)
-    versions = None if begun is None else begun.versions
     late_rows = _late_rows(pipeline, late)
     discovery = discover(spark, run.store, pipeline, run.run_id, step_done)
     poison = known_poison(run)
@@ -164,9 +201,8 @@ def start_query(
         records.counted,
     )
     past = past_to_read(run)
-    flow = checked_flow(
-        run, read_streams(spark, pipeline, past=past, checkpoint=run.checkpoint), collectors, versions
-    )
+    streams = read_streams(spark, pipeline, past=past, checkpoint=run.checkpoint)
+    flow = _flow(run, streams, collectors, start.begun)
     flow = without_written(run, flow)
     asides = _asides(pipeline, quarantine, late, step_done)
     if past is not None:
@@ -174,6 +210,8 @@ def start_query(
             aside.known = offsets_between(aside.table.path, past.start, past.end)
     writer = _batch_writer(spark, run, flow, asides, step_done)
     reporter.memory_tables = writer.memory_tables
+    if pipeline.spec.joined:
+        writer.joined = JoinedRead(spark, pipeline, run.store, start.listed_for)
     writer.discovery = discovery if discovery.columns else None
     writer.poison = poison
     writer.untimed = untimed if has_windows(flow.frame) else None
@@ -187,7 +225,7 @@ def start_query(
         reporter.batch(result)
 
     processor = BatchProcessor(writer, run.entry, run.drain, others, on_result)
-    processor.begun = begun
+    processor.begun = start.begun
     processor.before_refusal = lambda: log_ends_of_queries(spark, False)
     query = (
         flow.frame.writeStream.queryName(query_name(pipeline.name))
@@ -196,6 +234,20 @@ def start_query(
         .foreachBatch(processor)
     )
     return RunningQuery(_with_trigger(query, run, past is not None).start(), processor, reporter, names)
+
+
+def _flow(
+    run: RunContext, streams: Mapping[str, DataFrame], collectors: Collectors, begun: Begun | None
+) -> Flow:
+    """Build the flow, with the contents that a batch was begun with if there is one to finish."""
+    if begun is None:
+        return checked_flow(run, streams, collectors)
+    try:
+        return checked_flow(run, streams, collectors, begun.joined)
+    except UnavailableError as error:
+        if error.error_id not in (NO_FILES, FILES_CHANGED):
+            raise
+        raise files_gone(run.pipeline.name, begun, error) from error
 
 
 def _with_trigger(query: DataStreamWriter, run: RunContext, reads_past: bool) -> DataStreamWriter:
@@ -234,6 +286,5 @@ def _batch_writer(
     for output in outputs:
         output.prepare()
     claim_folders(spark, run, outputs)
-    tables = TablesRead(spark, pipeline) if pipeline.spec.tables else None
     late = LateSplit(spark, flow.origin.window, late_before(run)) if pipeline.spec.keeps_late else None
-    return BatchWriter(outputs, asides, StateOperators(spark), tables, late)
+    return BatchWriter(outputs, asides, StateOperators(spark), late)

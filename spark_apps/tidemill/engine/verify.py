@@ -26,6 +26,7 @@ from tidemill.engine.range_rows import RangeRows
 from tidemill.engine.row_difference import comparable_reason, difference
 from tidemill.engine.verb_process import run_part
 from tidemill.ledger.difference import Difference
+from tidemill.ledger.entry import Joined
 from tidemill.names import QUARANTINE_OUTPUT
 from tidemill.payload.exact_paths import exact_reader
 from tidemill.payload.quarantine import Quarantine
@@ -55,7 +56,7 @@ def verify(
     store, versions = Store(pipeline.layout.root), compared.versions
     check_still_holds(store, pipeline, plan)
     discovery = known_columns(spark.sparkContext, store, pipeline)
-    records = RangeRows(spark, pipeline, plan, newest_versions(pipeline), discovery)
+    records = RangeRows(spark, pipeline, plan, Joined(tables=newest_versions(pipeline)), discovery)
     rejected = Quarantine.at(spark.sparkContext, scratch, plan.digest)
     try:
         records.find_records()

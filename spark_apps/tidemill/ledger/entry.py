@@ -179,6 +179,45 @@ class ExpectationCounts(BaseModel):
         return self.checked - self.dropped - self.quarantined
 
 
+class FilesRead(BaseModel):
+    """The files of a joined folder that a batch was made with.
+
+    Args:
+        digest: Of their listing (paths, sizes and modification times), under which it is kept.
+        files: Number of files.
+        bytes: Sum of their sizes.
+    """
+
+    model_config = ConfigDict(frozen=True)
+
+    digest: str
+    files: int
+    bytes: int
+
+    def __str__(self) -> str:
+        return f"{self.files:,} files, {self.bytes:,} bytes, {self.digest[:19]}"
+
+
+class Joined(BaseModel):
+    """Contents of the tables and folders that rows are joined with, by the source's name.
+
+    Args:
+        tables: Versions of Delta tables.
+        files: Files of folders.
+    """
+
+    model_config = ConfigDict(frozen=True)
+
+    tables: dict[str, int] = {}
+    files: dict[str, FilesRead] = {}
+
+    def differs_from(self, now: Joined) -> bool:
+        """True if `now` has other contents of what is known here."""
+        return any(now.tables.get(name, version) != version for name, version in self.tables.items()) or any(
+            now.files.get(name, read) != read for name, read in self.files.items()
+        )
+
+
 class LedgerEntry(BaseModel):
     """The record of one commit. Spark's writer cannot know `rows` and `event_time` in advance.
 
@@ -193,7 +232,8 @@ class LedgerEntry(BaseModel):
 
     `plan` is the digest of a backfill's plan, `chunk` the number of its chunk, from 0. `published` names the
     backfill attempt whose staged rows the commit added, all at once. `tables_read` has the version of each
-    table that the batch was joined with, by source name. `source_schemas` names the version of the columns of
+    table that the batch was joined with, by source name, and `files_read` the files of each joined folder.
+    `source_schemas` names the version of the columns of
     each stream that discovers them. `poison_records` names the records, as `topic-partition-offset`, that the
     batch leaves out because the transform fails for them. `columns_added` names the columns that the commit
     added to its table.
@@ -215,6 +255,7 @@ class LedgerEntry(BaseModel):
     batch_id: int | None = None
     sources: dict[str, OffsetRange] = {}
     tables_read: dict[str, int] | None = None
+    files_read: dict[str, FilesRead] | None = None
     source_schemas: dict[str, str] | None = None
     rows: int | None = None
     quarantined_rows: int | None = None
@@ -237,6 +278,11 @@ class LedgerEntry(BaseModel):
         return transaction_id(self.pipeline, self.generation, self.output), self.batch_id
 
     @property
+    def joined(self) -> Joined:
+        """Contents of the tables and folders that the batch was joined with."""
+        return Joined(tables=self.tables_read or {}, files=self.files_read or {})
+
+    @property
     def ends(self) -> dict[str, Any]:
         """Return the end offset document of each source."""
         return {name: read.end for name, read in self.sources.items()}
@@ -251,6 +297,12 @@ class LedgerEntry(BaseModel):
     def cluster(self) -> str | None:
         """Return the cluster of the offsets; None if it is unknown."""
         return next((read.cluster for read in self.sources.values() if read.cluster), None)
+
+    def with_joined(self, joined: Joined) -> LedgerEntry:
+        """Return the entry of a batch that was joined with these contents; what is empty is left out."""
+        return self.model_copy(
+            update={"tables_read": joined.tables or None, "files_read": joined.files or None}
+        )
 
     def to_text(self) -> str:
         """Return the text that goes into the commit."""

@@ -86,9 +86,15 @@ def streams_of(pipeline: Pipeline) -> list[Dataset]:
 
 
 def inputs_of(pipeline: Pipeline) -> list[Dataset]:
-    """Return the declared inputs, and the tables that they are joined with."""
+    """Return the declared inputs, and the tables and folders that they are joined with."""
     joined = (table_dataset(pipeline, table) for table in pipeline.spec.tables.values())
-    return [*dict.fromkeys((*streams_of(pipeline), *joined))]
+    files = (joined_files_dataset(pipeline, name) for name in pipeline.spec.joined_files)
+    return [*dict.fromkeys((*streams_of(pipeline), *joined, *files))]
+
+
+def joined_files_dataset(pipeline: Pipeline, name: str) -> Dataset:
+    """The folder of a source whose files are joined as a whole."""
+    return folder_dataset(pipeline.layout.folder(pipeline.spec.joined_files[name].source.chosen.path))
 
 
 def outputs_of(pipeline: Pipeline) -> list[Dataset]:

@@ -70,15 +70,15 @@ class TidemillOffsetsInputDatasetFacet(InputDatasetFacet):
         return f"{FACETS}:TidemillOffsetsInputDatasetFacet"
 
 
-def owned_facets(pipeline: Pipeline, dataset: Dataset, version: int | None = None) -> dict[str, DatasetFacet]:
+def owned_facets(pipeline: Pipeline, dataset: Dataset, version: str | None = None) -> dict[str, DatasetFacet]:
     """Return the facets of a pipeline's output, whose owner also owns the data."""
     owner = ownership_dataset.Owner(pipeline.spec.owner, "MAINTAINER")
     facets: dict[str, DatasetFacet] = {"ownership": ownership_dataset.OwnershipDatasetFacet([owner])}
     return facets | table_facets(pipeline, dataset, version)
 
 
-def table_facets(pipeline: Pipeline, dataset: Dataset, version: int | None = None) -> dict[str, DatasetFacet]:
-    """Return the facets of a table and its name in the catalog; empty for other datasets."""
+def table_facets(pipeline: Pipeline, dataset: Dataset, version: str | None = None) -> dict[str, DatasetFacet]:
+    """Return the facets of a table and its name in the catalog, and the version of any dataset."""
     facets: dict[str, DatasetFacet] = {}
     if dataset.is_table:
         facets["storage"] = storage_dataset.StorageDatasetFacet("delta", "parquet")
@@ -87,7 +87,7 @@ def table_facets(pipeline: Pipeline, dataset: Dataset, version: int | None = Non
         identifier = symlinks_dataset.Identifier(namespace, dataset.catalogued, "TABLE")
         facets["symlinks"] = symlinks_dataset.SymlinksDatasetFacet([identifier])
     if version is not None:
-        facets["version"] = dataset_version_dataset.DatasetVersionDatasetFacet(str(version))
+        facets["version"] = dataset_version_dataset.DatasetVersionDatasetFacet(version)
     return facets
 
 

@@ -41,6 +41,7 @@ from tidemill.lineage.datasets import (
     Dataset,
     folder_dataset,
     inputs_of,
+    joined_files_dataset,
     outputs_of,
     servers_of,
     streams_of,
@@ -101,7 +102,7 @@ def batch_event(pipeline: Pipeline, batch: BatchWrites) -> Document:
             eventType=RunState.RUNNING,
             run=run,
             job=_job(pipeline, entry.mode),
-            inputs=[*_streams_read(pipeline, entry), *_tables_read(pipeline, entry)],
+            inputs=[*_streams_read(pipeline, entry), *_joined(pipeline, entry)],
             outputs=[_written(pipeline, write) for write in batch.tables],
         )
     )
@@ -189,7 +190,8 @@ def _streams_read(pipeline: Pipeline, entry: LedgerEntry) -> Iterator[InputDatas
         elif source.delta is not None:
             table = table_dataset(pipeline, source.delta.table)
             offsets = _offsets(name, read, read.start, read.end)
-            yield _input(pipeline, table, offsets, version=_version_read(read.end))
+            version = _version_read(read.end)
+            yield _input(pipeline, table, offsets, version=None if version is None else str(version))
 
 
 def _source_read(pipeline: Pipeline, entry: LedgerEntry, name: str) -> Source | None:
@@ -235,18 +237,21 @@ def _version_read(end: Any) -> int | None:
     return offset.version if begun else offset.version - 1 if offset.version > 0 else None
 
 
-def _tables_read(pipeline: Pipeline, entry: LedgerEntry) -> Iterator[InputDataset]:
+def _joined(pipeline: Pipeline, entry: LedgerEntry) -> Iterator[InputDataset]:
     for name, version in (entry.tables_read or {}).items():
         table = pipeline.spec.tables.get(name)
         if table is not None:
-            yield _input(pipeline, table_dataset(pipeline, table), version=version)
+            yield _input(pipeline, table_dataset(pipeline, table), version=str(version))
+    for name, files in (entry.files_read or {}).items():
+        if name in pipeline.spec.joined_files:
+            yield _input(pipeline, joined_files_dataset(pipeline, name), version=files.digest)
 
 
 def _input(
     pipeline: Pipeline,
     dataset: Dataset,
     offsets: Mapping[str, InputDatasetFacet] | None = None,
-    version: int | None = None,
+    version: str | None = None,
 ) -> InputDataset:
     facets = table_facets(pipeline, dataset, version)
     return InputDataset(dataset.namespace, dataset.name, facets=facets, inputFacets=dict(offsets or {}))
@@ -258,7 +263,7 @@ def _output(pipeline: Pipeline, dataset: Dataset) -> OutputDataset:
 
 def _written(pipeline: Pipeline, write: TableWrite) -> OutputDataset:
     dataset = table_dataset(pipeline, write.table)
-    facets = owned_facets(pipeline, dataset, write.version)
+    facets = owned_facets(pipeline, dataset, str(write.version))
     if write.columns is not None:
         facets["schema"] = schema_facet(write.columns)
     statistics: dict[str, OutputDatasetFacet] = {}

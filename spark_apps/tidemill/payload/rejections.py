@@ -18,7 +18,7 @@ _OF_KAFKA = {
     "key": "kafka_key",
     "value": "kafka_value",
 }
-_PLACE = ("topic", "partition", "offset", "file")
+_PLACE = ("topic", "partition", "offset", "file", "line")
 
 
 class Rejections:
@@ -68,7 +68,8 @@ def kafka_records(records: pa.RecordBatch, places: pa.Array) -> dict[str, pa.Arr
 
 
 def _invalid_record(records: Mapping[str, pa.Array], reason: str) -> DataError:
-    place = {name: records[name][0].as_py() for name in _PLACE if name in records}
+    found = {name: records[name][0].as_py() for name in _PLACE if name in records}
+    place = {name: value for name, value in found.items() if value is not None}
     return DataError(
         "TIDE-DATA-001",
         "A record does not fit, and the pipeline says to stop then.",

@@ -18,8 +18,11 @@ RANGE_START = "tidemill_range_start"
 RANGE_LENGTH = "tidemill_range_length"
 RANGE_SIZE = "tidemill_range_size"
 
+# Of the files of a joined folder: they may only be read as they were listed.
+AS_LISTED = "tidemill_as_listed"
+
 HIDDEN_COLUMNS = frozenset(
-    {BATCH_TIME, FILE, FILE_TIME, RANGE_LOCATION, RANGE_START, RANGE_LENGTH, RANGE_SIZE}
+    {AS_LISTED, BATCH_TIME, FILE, FILE_TIME, RANGE_LOCATION, RANGE_START, RANGE_LENGTH, RANGE_SIZE}
 )
 
 # Lower-case names that have a special meaning for Tidemill, Spark or Delta.

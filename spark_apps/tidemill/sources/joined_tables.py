@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Mapping
+from types import MappingProxyType
 from typing import Any
 
 from pyspark.sql import DataFrame, SparkSession
@@ -12,7 +13,7 @@ from tidemill.spec.project import Pipeline
 
 
 def read_tables(
-    spark: SparkSession, pipeline: Pipeline, versions: Mapping[str, int] | None = None
+    spark: SparkSession, pipeline: Pipeline, versions: Mapping[str, int] = MappingProxyType({})
 ) -> dict[str, DataFrame]:
     """Return the tables by the names of their sources.
 
@@ -21,9 +22,8 @@ def read_tables(
         pipeline: Pipeline of the sources.
         versions: Versions to read instead of the newest ones.
     """
-    chosen = versions or {}
     return {
-        name: _reader(spark, chosen.get(name)).load(pipeline.layout.table(table))
+        name: _reader(spark, versions.get(name)).load(pipeline.layout.table(table))
         for name, table in pipeline.spec.tables.items()
     }
 

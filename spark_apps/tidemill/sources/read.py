@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+from collections.abc import Sequence
 from dataclasses import dataclass
 from datetime import datetime, timedelta
 from functools import partial
@@ -155,8 +156,30 @@ def read_batch(spark: SparkSession, pipeline: Pipeline, past: Past) -> DataFrame
 def read_ranges(spark: SparkSession, pipeline: Pipeline, path: str | None = None) -> DataFrame:
     """Return the ranges of all files of a folder, by default of the source's."""
     folder = files_path(pipeline, pipeline.spec.source.chosen) if path is None else path
-    scan = spark.read.format(FILE_RANGES).schema(SCAN_SCHEMA).options(**scan_options(pipeline, folder))
-    return _with_arrival(pipeline, ranges(scan.load(folder)))
+    return _with_arrival(pipeline, scan_files(spark, pipeline, folder))
+
+
+def scan_files(
+    spark: SparkSession,
+    pipeline: Pipeline,
+    folder: str,
+    files: Sequence[str] | None = None,
+    **options: str,
+) -> DataFrame:
+    """Return the ranges of files. Spark lists them now, and each job on the result reads these.
+
+    Args:
+        spark: The session.
+        pipeline: What reads them.
+        folder: The folder, which may have wildcards.
+        files: Files of the folder to read; None for all.
+        **options: Further options of the scan.
+    """
+    # Spark would take a name such as `a[1].json` for a pattern.
+    literal = {} if files is None else {"__globPaths__": "false"}
+    scan = spark.read.format(FILE_RANGES).schema(SCAN_SCHEMA)
+    scan = scan.options(**scan_options(pipeline, folder), **literal, **options)
+    return ranges(scan.load(folder if files is None else list(files)))
 
 
 def _batch(spark: SparkSession, pipeline: Pipeline, past: Past) -> DataFrame:

@@ -69,7 +69,7 @@ SOURCES: Mapping[str, SourceFacts] = {
     "kafka": SourceFacts("the same records, as long as the broker keeps them", has_records=True),
     "eventhubs": SourceFacts("the same events, as long as the hub keeps them", has_records=True),
     "iothub": SourceFacts("the same messages, as long as the hub keeps them", has_records=True),
-    "files": SourceFacts("the same files", has_records=True),
+    "files": SourceFacts("the same files", has_records=True, as_table=True),
     "delta": SourceFacts("the same versions, as long as the table keeps them", as_table=True),
     "rate": SourceFacts("the same rows, generated again", has_past=False),
     "rate_per_batch": SourceFacts("the same rows, generated again", has_past=False),
@@ -253,8 +253,8 @@ SAME_SINK = Refusal(
 )
 NOT_A_TABLE = Refusal(
     "TIDE-MODE-022",
-    "`as: table` of anything but a Delta table",
-    "`as: table` reads the whole source again at each batch, which only a Delta table supports.",
+    "`as: table` of anything but a Delta table or files",
+    "`as: table` reads the whole source again at each batch, which only a Delta table and files support.",
     "write its records into a table by a pipeline of their own",
 )
 NO_RECORDS = Refusal(

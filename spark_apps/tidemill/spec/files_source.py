@@ -46,6 +46,11 @@ OPTIONS_BY_FORMAT: dict[str, tuple[str, ...]] = {
 _FORMATS_OF_DISCOVERY = ("json", "csv")
 _OPTIONS_OF_DISCOVERY = {"json": ("lineSep",), "csv": ("header", "sep", "delimiter")}
 
+# Keys for the order in which a stream takes files, and for files that it has read.
+FOR_STREAMS = frozenset(
+    {"max_files_per_batch", "max_bytes_per_batch", "order", "max_file_age", "after", "keep_for"}
+)
+
 # Formats that Tidemill decodes, one record at a time.
 _FORMATS_OF_RECORDS = ("json", "csv", "text", "protobuf")
 

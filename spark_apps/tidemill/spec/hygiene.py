@@ -22,7 +22,10 @@ class Hygiene(Strict):
     )
     backups: Count = Field(3, le=1000, description="Number of complete backups to keep.")
     generations: NonNegative = Field(2, description="Number of old generations to keep.")
-    records: Count = Field(100, description="Number of receipts, of epochs and of journal entries to keep.")
+    records: Count = Field(
+        100,
+        description="Number of receipts, epochs, journal entries and joined folders' listings to keep, each.",
+    )
     trash: Duration = Field(
         timedelta(days=7), validate_default=True, description="Time that pruned files stay in the trash."
     )

@@ -27,7 +27,7 @@ def check_named_parts(pipeline: Pipeline) -> None:
     spec, project = pipeline.spec, pipeline.environment.project
     _check_size(pipeline)
     check_here(pipeline)
-    streams = spec.streams.values()
+    streams = (*spec.streams.values(), *spec.joined_files.values())
     if any(stream.source.kafka for stream in streams) or any(sink.kafka for sink in spec.sinks):
         _ = pipeline.environment.kafka
     for stream in streams:
@@ -57,7 +57,7 @@ def _check_transform(pipeline: Pipeline) -> None:
     if file.suffix == ".py":
         function = spec.transform.partition(":")[2]
         sources, models = list(spec.sources or ()), list(spec.models or ())
-        check_transform(file, function, sources, models, spec.tables)
+        check_transform(file, function, sources, models, spec.joined)
         if spec.leaves_out_poison:
             check_no_state(file, function, None if spec.sources is None else spec.parameter)
 
@@ -65,8 +65,7 @@ def _check_transform(pipeline: Pipeline) -> None:
 def _check_patterns(pipeline: Pipeline) -> None:
     """Refuse a pattern below a folder with a colon, which Hadoop (3.5) reads as the end of a scheme."""
     layout = pipeline.layout
-    sources = [stream.source for stream in pipeline.spec.streams.values()]
-    for path in [source.files.path for source in sources if source.files is not None]:
+    for path in _folders_read(pipeline):
         if (
             "://" not in layout.folder(path)
             and ":" in layout.folder(path)
@@ -81,11 +80,16 @@ def _check_patterns(pipeline: Pipeline) -> None:
             )
 
 
+def _folders_read(pipeline: Pipeline) -> list[str]:
+    """Paths of the folders that streams read and that are joined."""
+    read = (*pipeline.spec.streams.values(), *pipeline.spec.joined_files.values())
+    return [part.source.files.path for part in read if part.source.files is not None]
+
+
 def _check_folders(pipeline: Pipeline) -> None:
     layout, spec = pipeline.layout, pipeline.spec
     folders = [layout.folder_parts(sink.files.path) for sink in spec.sinks if sink.files is not None]
-    sources = [stream.source for stream in spec.streams.values()]
-    read = [layout.folder_parts(source.files.path) for source in sources if source.files is not None]
+    read = [layout.folder_parts(path) for path in _folders_read(pipeline)]
     for place, folder in enumerate(folders):
         others = [*folders[:place], *read]
         if any(overlap(folder, other) for other in others):

@@ -270,8 +270,9 @@ class PipelineSpec(Strict):
         for stream in self.streams.values():
             if stream.payload is not None and not stream.source.facts.has_records:
                 raise RefusedError(NO_RECORDS, source=stream.source.kind)
-            if stream.source.files is not None:
-                check_files_payload(stream.source.files, stream.payload)
+        for files in (*self.streams.values(), *self.joined_files.values()):
+            if files.source.files is not None:
+                check_files_payload(files.source.files, files.payload)
         check_sinks(self.sinks)
         check_combinations(self)
         check_new_columns(self)
@@ -368,6 +369,23 @@ class PipelineSpec(Strict):
         """Return the table of each source that is joined as a whole, by the source's name."""
         named = (self.sources or {}).items()
         return {name: source.delta.table for name, source in named if source.as_ == "table" and source.delta}
+
+    @property
+    def joined_files(self) -> dict[str, PipelineSpec]:
+        """For each source whose files are joined as a whole, by its name: this declaration with it as stream.
+
+        What reads files and decodes them knows streams. A bad record stops the batch.
+        """
+        joined = {n: s for n, s in (self.sources or {}).items() if s.as_ == "table" and s.files is not None}
+        return {
+            name: self.model_copy(update={"sources": {name: source.as_stream_that_stops()}})
+            for name, source in joined.items()
+        }
+
+    @property
+    def joined(self) -> list[str]:
+        """Names of the sources that are joined as a whole."""
+        return [name for name, source in (self.sources or {}).items() if source.as_ == "table"]
 
     @property
     def _stream_names(self) -> list[str]:

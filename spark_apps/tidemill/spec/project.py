@@ -161,6 +161,11 @@ class Pipeline:
         """Return for each stream, by its name in the ledger, this pipeline with that stream only."""
         return {name: replace(self, spec=spec) for name, spec in self.spec.streams.items()}
 
+    @cached_property
+    def joined_files(self) -> dict[str, Pipeline]:
+        """For each source whose files are joined as a whole: this pipeline as if it were the one stream."""
+        return {name: replace(self, spec=spec) for name, spec in self.spec.joined_files.items()}
+
     @property
     def size(self) -> DriverSize:
         """Return the resources of the driver."""
@@ -220,7 +225,8 @@ class Pipeline:
     def named_files(self) -> list[Path]:
         """Return the payload schemas and transform files, which also decide what a driver does."""
         project = self.environment.project
-        payloads = [stream.payload for stream in self.spec.streams.values() if stream.payload is not None]
+        read = (*self.spec.streams.values(), *self.spec.joined_files.values())
+        payloads = [part.payload for part in read if part.payload is not None]
         files = [project.schemas / name for payload in payloads for name in payload.schema_files.values()]
         transforms = [self.spec.transform, *self.spec.sink_transforms.values(), *self.spec.sink_code.values()]
         files += [project.transform_file(reference) for reference in transforms if reference is not None]

@@ -84,8 +84,9 @@ def build_graph(pipelines: Mapping[str, PipelineSpec]) -> TableGraph:
 
 def _reads(spec: PipelineSpec) -> tuple[str, ...]:
     joined = dict.fromkeys(f"table {table}" for table in spec.tables.values())
-    streamed = (read for stream in spec.streams.values() for read in _stream_reads(stream.source))
-    return tuple(dict.fromkeys((*streamed, *joined)))
+    parts = (*spec.streams.values(), *spec.joined_files.values())
+    read = (each for part in parts for each in _stream_reads(part.source))
+    return tuple(dict.fromkeys((*read, *joined)))
 
 
 def _stream_reads(source: Source) -> tuple[str, ...]:

@@ -128,7 +128,7 @@ def needs_batches(spec: PipelineSpec) -> Iterator[str]:
             yield "event_time"
         if stream.source.is_kafka and stream.source.chosen.max_offsets_per_batch is not None:
             yield "max_offsets_per_batch"
-    if spec.tables:
+    if spec.joined:
         yield "as: table"
     if spec.models:
         yield "models"

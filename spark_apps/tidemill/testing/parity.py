@@ -80,12 +80,12 @@ def assert_same_result(
         UsageError: TIDE-TEST-006, if nothing can be compared this way.
     """
     declared = find_declared(Path(file))
-    tables = declared.spec.tables
+    tables = declared.spec.joined
     if len(rows) < 2 or tables:
         raise nothing_to_compare(
-            "There is nothing to compare: it takes two rows at least, and no table that is joined.",
+            "There is nothing to compare: it takes two rows at least, and no table or folder that is joined.",
             {"pipeline": declared.name, "rows": len(rows), "tables": ", ".join(tables) or "none"},
-            "give more rows; test a pipeline that joins a table by add_rows and advance",
+            "give more rows; test a pipeline that joins one by add_rows and advance",
         )
     Path(folder).mkdir(parents=True, exist_ok=True)
     named = [row if isinstance(row, tuple) else (SOURCE_NAME, row) for row in rows]

@@ -231,8 +231,8 @@ class PipelineRun:
         source, layout = self._sources[name], self._pipeline.layout
         if source.delta is not None:
             return TableFeed(layout.table(source.delta.table), change_feed=source.delta.read_changes)
-        streams = self._pipeline.streams
-        stream = streams[name] if name in streams else streams[SOURCE_NAME]
+        parts = {**self._pipeline.streams, **self._pipeline.joined_files}
+        stream = parts[name] if name in parts else parts[SOURCE_NAME]
         if source.files is not None:
             return FilesFeed(stream, self._spark)
         if not source.is_kafka:
@@ -247,7 +247,7 @@ class PipelineRun:
         return RecordsFeed(stream, topic)
 
     def _source(self, to: str | None) -> str:
-        fed = [name for name in self._sources if name not in self._pipeline.spec.tables]
+        fed = [name for name in self._sources if name not in self._pipeline.spec.joined]
         if to in (None, SOURCE_NAME) and len(fed) == 1:
             return fed[0]
         if to not in self._sources:

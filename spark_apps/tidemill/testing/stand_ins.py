@@ -70,7 +70,9 @@ def with_stand_ins(
         changes["payload_"] = _payload(spec.payload_)
     else:
         changes["sources"] = {
-            key: source if source.as_ == "table" else _stream(source, input_name(name, key), topic_of)
+            key: source
+            if source.as_ == "table" and source.files is None
+            else _stream(source, input_name(name, key), topic_of)
             for key, source in spec.sources.items()
         }
     return spec.model_copy(update=changes)

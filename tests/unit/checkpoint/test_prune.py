@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from dataclasses import replace
 from datetime import UTC, datetime, timedelta
 from pathlib import Path
 from typing import Any
@@ -101,6 +102,19 @@ def test_the_newest_receipts_epochs_and_journal_entries_stay() -> None:
         "journal/b",
     ]
     assert "epochs/3.json" not in moves(found, records=0)
+
+
+def test_the_newest_listings_of_joined_folders_stay_whatever_their_digests() -> None:
+    times = {"a": 1, "c": 3, "b": 2}
+    listings = tuple(
+        StoredFile(f"{STATE}/listings/{name}.json.gz", 10, NOW - timedelta(days=days))
+        for name, days in times.items()
+    )
+    assert moves(replace(facts(), files=listings), records=1) == [
+        "listings/c.json.gz",
+        "listings/b.json.gz",
+    ]
+    assert len(moves(replace(facts(), files=listings), records=0)) == 2
 
 
 def test_folders_that_only_look_like_generations_are_left_alone() -> None:

@@ -33,6 +33,7 @@ sources:
     payload: {json: {schema: orders.json, on_invalid: quarantine}}
     event_time: {column: at, watermark: 10 minutes}
   shops: {delta: {table: silver/shops}, as: table}
+  codes: {files: {path: landing/codes, format: csv, schema: "code string"}, as: table}
 transform: shops.sql
 sinks:
   - delta: {table: gold/windows}
@@ -69,6 +70,7 @@ def test_what_it_reads_makes_and_writes_is_told(tidemill: CommandLine, project: 
         "A batch has at most 5,000 of its records.",
         "Its rows may come 10 minutes later than newer ones (event time `at`).",
         "Joins each batch with the newest version of the table silver/shops, as `shops`.",
+        "Joins each batch with the csv files of landing/codes, as `codes`.",
         "Makes its rows by the transform shops.sql.",
         "Writes to the table gold/windows by append.",
         "Writes to topic alerts.",

@@ -4,9 +4,16 @@ from __future__ import annotations
 
 import pytest
 
-from tidemill.engine.half_written import check_same_code, check_same_set_aside
+from tidemill.engine.half_written import (
+    Begun,
+    QueryStart,
+    StartAgainError,
+    check_same_code,
+    check_same_joined,
+    check_same_set_aside,
+)
 from tidemill.errors import GateRefusedError
-from tidemill.ledger.entry import Code, LedgerEntry, UsedModel
+from tidemill.ledger.entry import Code, FilesRead, Joined, LedgerEntry, UsedModel
 
 
 def entry(schemas: dict[str, str] | None, poison: tuple[str, ...] | None = None) -> LedgerEntry:
@@ -101,3 +108,27 @@ def test_a_batch_is_finished_with_the_rows_that_its_quarantine_holds(
     with pytest.raises(GateRefusedError) as refused:
         check_same_set_aside(now, held, left)
     assert (refused.value.error_id, refused.value.facts["rows_differ_of"]) == ("TIDE-SINK-007", differing)
+
+
+OLD, NEW = (FilesRead(digest=f"sha256:{digest}", files=1, bytes=9) for digest in "ab")
+
+
+@pytest.mark.parametrize(
+    ("began", "now"),
+    [
+        (Joined(files={"users": OLD}), Joined(files={"users": NEW})),
+        (
+            Joined(tables={"shops": 3}, files={"users": OLD}),
+            Joined(tables={"shops": 4}, files={"users": OLD}),
+        ),
+    ],
+)
+def test_a_batch_is_finished_with_the_contents_that_it_was_joined_with(began: Joined, now: Joined) -> None:
+    held, later = {"bronze/orders": entry(None).with_joined(began)}, entry(None).with_joined(now)
+    with pytest.raises(StartAgainError) as again:
+        check_same_joined(later, held, ["silver/orders"])
+    assert again.value.start == QueryStart(Begun(7, began))
+    # Nothing is left to write, or the contents are the same, or the batch needs no row of them this time.
+    check_same_joined(later, held, [])
+    check_same_joined(entry(None).with_joined(began), held, ["silver/orders"])
+    check_same_joined(entry(None), held, ["silver/orders"])

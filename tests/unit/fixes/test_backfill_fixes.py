@@ -171,7 +171,7 @@ def replaced_meanwhile(patient: Patient) -> None:
 
 
 def publishes(patient: Patient) -> None:
-    """What a driver looks at before it publishes; nothing where no rows wait."""
+    """Return what a driver checks before it publishes; None if no rows wait."""
     plane, digest = patient.plane, patient.values["DIGEST"]
     progress = read_progress(plane.store, plane.layout, "orders", digest)
     if progress is not None:

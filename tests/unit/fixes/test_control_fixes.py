@@ -99,7 +99,7 @@ def hub_by_the_doctor(patient: Patient) -> dict[str, str]:
 
 
 def planned(patient: Patient) -> dict[str, str]:
-    """What the plan warns of."""
+    """Return the warnings of the plan."""
     warning = str(patient.tidemill.json("plan", "orders")["warning"])
     return dict.fromkeys(re.findall(r"TIDE-[A-Z]+-\d{3}", warning), warning)
 
@@ -124,7 +124,7 @@ def in_a_table(patient: Patient) -> None:
 
 
 def in_a_group(patient: Patient) -> None:
-    """What Spark finds is prepared: it computes the same rows."""
+    """Prepare the answer of Spark: it computes the same rows."""
     patient.ran(3, ORDERS.replace("topic: orders", "topic: orders, options: {kafka.group.id: plant}"))
     patient.has_broker()
     same = Difference(name=TABLE, version=3, rows=30).model_dump(mode="json")
@@ -157,7 +157,7 @@ def state_is_unbounded(patient: Patient) -> None:
 
 
 class LateDriver:
-    """A driver that is about to commit batch 2, and does it after all that happens meanwhile."""
+    """A driver that is about to commit batch 2, and commits it after the other steps."""
 
     commit: Callable[[], object]
 
@@ -177,7 +177,7 @@ class LateDriver:
         patient.batches.run("run-2", epoch=2)
 
     def restored_under(self, patient: Patient) -> None:
-        """Somebody takes the batch, which it has committed, out of the table."""
+        """Remove the committed batch from the table."""
         self._is_late(patient)
         self.commit()
         patient.restore_table_by_hand(2)
@@ -421,7 +421,7 @@ def test_what_a_lineage_service_did_not_take_is_sent_once_it_does(patient: Patie
 def test_a_hub_is_read_from_its_beginning_or_its_archive(
     trouble: Trouble, partition: PeerPartition, patient: Patient
 ) -> None:
-    """What the hub says of itself comes over AMQP from this machine."""
+    """Serve the facts of a hub over AMQP from this machine."""
     with HubFactsPeer(partitions={"0": partition}).listening() as peer:
         patient.patch.setenv("TIDEMILL_SECRET_HUB_CONNECTION", peer.connection_string)
         trouble.follow(patient)

@@ -12,7 +12,7 @@ from tests.support.commits import commit_of
 from tests.support.declared import declared
 from tests.support.openlineage_rules import SCHEMAS, check_event
 from tidemill.checkpoint.receipts import Receipt
-from tidemill.ledger.entry import LedgerEntry, OffsetRange, UsedModel
+from tidemill.ledger.entry import FilesRead, LedgerEntry, OffsetRange, UsedModel
 from tidemill.ledger.shape import shape_of
 from tidemill.lineage.run_events import RunStart, batch_event, end_event, start_event
 from tidemill.lineage.written import BatchWrites, TableWrite
@@ -194,6 +194,18 @@ def test_tables_that_are_read_tell_their_versions(tmp_path: Path) -> None:
     assert versions({**offset, "index": 2}) == ["5", "3"]
     assert versions({**offset, "isStartingVersion": True}) == ["5", "3"]
     assert versions({**offset, "reservoirVersion": 0}) == [None, "3"]
+
+
+def test_a_joined_folder_tells_the_digest_of_its_files(tmp_path: Path) -> None:
+    users = {"files": {"path": "landing/users", "format": "csv", "schema": "id long"}, "as": "table"}
+    sources = {"orders": {"kafka": {"topic": "orders"}}, "users": users}
+    pipeline = declared(tmp_path, source=None, sources=sources, transform="orders:transform")
+    # The other source is declared no more.
+    files = dict.fromkeys(("users", "gone"), FilesRead(digest="sha256:ab", files=2, bytes=34))
+    entry = entry_of(sources=read(start=None, end={"orders": {"0": 5}}), files_read=files)
+    *_, found = check_event(batch_event(pipeline, batch(entry)))["inputs"]
+    assert found["name"] == pipeline.layout.folder("landing/users")
+    assert found["facets"]["version"]["datasetVersion"] == "sha256:ab"
 
 
 def test_files_tell_the_offsets_of_their_log_and_several_streams_their_names(tmp_path: Path) -> None:

@@ -11,6 +11,7 @@ from pydantic import ValidationError
 from tests.support.conf_project import ConfProject
 from tidemill.cli.plan import plan_document
 from tidemill.ledger.code import code_of
+from tidemill.lineage.datasets import inputs_of
 from tidemill.spec.pipeline import PipelineSpec
 from tidemill.spec.table_graph import build_graph
 
@@ -172,3 +173,74 @@ def test_no_two_streams_read_the_same_topic(one: str, other: str, topic: str) ->
         return
     with pytest.raises(ValidationError, match=f"read the same topic, {topic}"):
         PipelineSpec.model_validate(document)
+
+
+FILES = "path: landing/customers, format: csv, schema: 'id long, name string'"
+
+
+@pytest.fixture
+def with_files(joined: ConfProject) -> ConfProject:
+    joined.write(
+        "conf/pipelines/orders.yaml",
+        JOINED.replace("delta: {table: silver/customers}", f"files: {{{FILES}}}"),
+    )
+    return joined
+
+
+def test_a_pipeline_reads_the_folders_that_it_joins(with_files: ConfProject) -> None:
+    pipeline = with_files.resolve()
+    assert (pipeline.spec.tables, pipeline.spec.joined) == ({}, ["customers"])
+    part = pipeline.joined_files["customers"].spec
+    # A bad record has no place to go to.
+    assert (part.source.chosen.path, part.file_format, part.stops_at_invalid) == (
+        "landing/customers",
+        "csv",
+        True,
+    )
+    assert build_graph({"orders": pipeline.spec}).links["orders"].reads == (
+        "topic orders",
+        "files landing/customers",
+    )
+    assert plan_document(pipeline)["joined_files"] == {
+        "customers": pipeline.layout.folder("landing/customers")
+    }
+    assert [dataset.name for dataset in inputs_of(pipeline)][1:] == [
+        pipeline.layout.folder("landing/customers")
+    ]
+
+
+@pytest.mark.parametrize(
+    ("old", "new", "says"),
+    [
+        (FILES, f"{FILES}, order: newest", "order"),
+        (FILES, f"{FILES}, order: oldest", "order"),
+        (FILES, f"{FILES}, after: archive", "after"),
+        (FILES, f"{FILES}, max_files_per_batch: 1", "max_files_per_batch"),
+        (FILES, f"{FILES}, on_invalid: quarantine", "stops the pipeline"),
+        (FILES, "path: landing/customers, format: csv", "schema"),
+        (FILES, "path: landing/customers, format: csv, schema_evolution: rescue", "schema_evolution"),
+        ("    as: table", "    as: table\n    event_time: {column: at, watermark: 1 hour}", "event_time"),
+        (FILES, "path: landing/customers", "needs `format`"),
+        (f"files: {{{FILES}}}", "kafka: {topic: customers}", "only a Delta table and files"),
+        (
+            "    as: table",
+            "    as: table\n    payload: {json: {schema: order.json, on_invalid: quarantine}}",
+            "stops the pipeline",
+        ),
+    ],
+)
+def test_a_joined_folder_has_nothing_of_a_stream(
+    with_files: ConfProject, old: str, new: str, says: str
+) -> None:
+    text = JOINED.replace("delta: {table: silver/customers}", f"files: {{{FILES}}}")
+    assert old in text
+    with_files.write("conf/pipelines/orders.yaml", text.replace(old, new))
+    assert says in str(with_files.refusal())
+
+
+def test_a_joined_folder_is_read_by_nobody_who_takes_files_away(with_files: ConfProject) -> None:
+    export = JOINED.replace("delta: {table: silver/customers}", f"files: {{{FILES}}}").replace(
+        "  - delta: {table: bronze/orders}", "  - files: {path: landing/customers/out, format: json}"
+    )
+    with_files.write("conf/pipelines/orders.yaml", export)
+    assert with_files.refusal().error_id == "TIDE-SPEC-048"

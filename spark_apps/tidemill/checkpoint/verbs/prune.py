@@ -39,7 +39,8 @@ class Keep:
     Args:
         generations: Number of newest old generations.
         backups: Number of newest complete backups.
-        records: Number of newest receipts, epochs and journal entries, each.
+        records: Number of newest receipts, epochs, journal entries and listings of joined
+            folders, each.
         trash: Time that trash stays.
     """
 
@@ -98,6 +99,7 @@ def plan_prune(facts: PruneFacts, keep: Keep) -> dict[str, Any]:
         *(f"backups/{name}" for name in backups),
         *_old_records(facts, keep, "receipts"),
         *_old_records(facts, keep, "epochs"),
+        *_old_listings(facts, keep),
         *(f"journal/{name}" for name in _all_but_newest(facts.closed, keep.records)),
     ][:MAX_MOVES]
     old = [trashed for trashed in facts.trash if facts.now - trashed.newest > keep.trash]
@@ -169,6 +171,13 @@ def _old_backups(facts: PruneFacts, keep: Keep) -> list[str]:
 def _old_records(facts: PruneFacts, keep: Keep, folder: str) -> list[str]:
     # The newest epoch fences older drivers, so it stays even with `--keep 0`.
     return [f"{folder}/{name}" for name in _all_but_newest(_names(facts, f"{folder}/"), max(1, keep.records))]
+
+
+def _old_listings(facts: PruneFacts, keep: Keep) -> list[str]:
+    """Listings of joined folders. Their names are digests; each query writes the ones that it reads again."""
+    listings = sorted(_files(facts, "listings"), key=lambda file: file.modified)
+    names = [PurePosixPath(file.path).name for file in listings]
+    return [f"listings/{name}" for name in _all_but_newest(names, max(1, keep.records))]
 
 
 def _all_but_newest(sorted_names: Iterable[str], count: int) -> list[str]:

@@ -245,7 +245,10 @@ FORMS: Mapping[str, VerbForm] = {
             Field("generations", "Number of old generations to keep.", _number(0), 2),
             Field("backups", "Number of complete backups to keep.", _number(1), 3),
             Field(
-                "records", "Number of receipts, epochs and journal entries to keep, each.", _number(1), 100
+                "records",
+                "Number of receipts, epochs, journal entries and joined folders' listings to keep, each.",
+                _number(1),
+                100,
             ),
             Field(
                 "trash_days",

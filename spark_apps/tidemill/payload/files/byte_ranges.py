@@ -11,7 +11,7 @@ import os
 from collections.abc import Iterator
 from contextlib import suppress
 from dataclasses import dataclass
-from datetime import datetime
+from datetime import UTC, datetime, timedelta
 from functools import cached_property
 from typing import Protocol
 from urllib.parse import unquote
@@ -23,6 +23,7 @@ from obstore.store import ObjectStore
 
 from tidemill.errors import DataError, TidemillError, UnavailableError
 from tidemill.payload.source_columns import (
+    AS_LISTED,
     BATCH_TIME,
     FILE,
     FILE_TIME,
@@ -36,6 +37,8 @@ from tidemill.storage.objects import open_objects
 
 # Bytes that are read at once. A task keeps a few blocks of this size in memory.
 BLOCK_BYTES = 8 * 2**20
+
+_EPOCH, _MILLISECOND = datetime(1970, 1, 1, tzinfo=UTC), timedelta(milliseconds=1)
 
 # Errors of the file itself, which are not retried. All other errors are those of the disk or mount.
 _OF_THE_FILE = frozenset({errno.EACCES, errno.EPERM, errno.EISDIR, errno.ELOOP, errno.ENAMETOOLONG})
@@ -62,6 +65,8 @@ class FileRange:
         size: Bytes of the file.
         clock: Time of the batch, if the pipeline limits how far event times may be ahead.
         access: Credentials for the storage.
+        as_listed: True if only the file that the scan has listed may be read, with this size and modification
+            time. Otherwise the file may have grown or been replaced.
     """
 
     location: str
@@ -72,6 +77,7 @@ class FileRange:
     size: int
     clock: datetime | None
     access: Access
+    as_listed: bool = False
 
     @property
     def end(self) -> int:
@@ -118,6 +124,21 @@ class FileRange:
             yield block
             start += len(block)
 
+    def check_listed(self, size: int, modified: int, precision: int) -> None:
+        """See that the file is the one that the scan has listed, if no other may be read.
+
+        Args:
+            size: Bytes of the file that is read.
+            modified: Its modification time in milliseconds since 1970.
+            precision: Precision of the storage's modification times, in milliseconds.
+
+        Raises:
+            DataError: TIDE-DATA-012.
+        """
+        listed = (self.modified - _EPOCH) // _MILLISECOND
+        if self.as_listed and (size, modified // precision) != (self.size, listed // precision):
+            raise _changed(self, "it has another size or modification time")
+
 
 class _LocalFile:
     def __init__(self, path: str, range_: FileRange) -> None:
@@ -128,6 +149,7 @@ class _LocalFile:
             raise _gone(range_) from error
         except OSError as error:
             raise _unreadable(range_, error) from error
+        self._check_listed()
 
     def __del__(self) -> None:
         with suppress(AttributeError, OSError):
@@ -135,9 +157,17 @@ class _LocalFile:
 
     def read(self, start: int, length: int) -> bytes:
         try:
-            return os.pread(self._descriptor, length, start)
+            found = os.pread(self._descriptor, length, start)
         except OSError as error:
             raise _unreadable(self._range, error) from error
+        # After the bytes: a change while they were read counts.
+        self._check_listed()
+        return found
+
+    def _check_listed(self) -> None:
+        if self._range.as_listed:
+            status = os.fstat(self._descriptor)
+            self._range.check_listed(status.st_size, status.st_mtime_ns // 1_000_000, 1)
 
 
 class _StoredFile:
@@ -151,9 +181,15 @@ class _StoredFile:
         if length <= 0:
             return b""
         try:
-            return bytes(obstore.get_range(self._store, self._key, start=start, length=length))
+            if not self._range.as_listed:
+                return bytes(obstore.get_range(self._store, self._key, start=start, length=length))
+            # One answer has the bytes, and the size and time of the object that they are of.
+            found = obstore.get(self._store, self._key, options={"range": (start, start + length)})
         except (FileNotFoundError, NotFoundError) as error:
             raise _gone(self._range) from error
+        modified = (found.meta["last_modified"] - _EPOCH) // _MILLISECOND
+        self._range.check_listed(found.meta["size"], modified, 1_000)
+        return bytes(found.bytes())
 
 
 def _unreadable(range_: FileRange, error: OSError) -> TidemillError:
@@ -191,10 +227,11 @@ def _changed(range_: FileRange, reason: str) -> DataError:
 
 def ranges_of(batch: pa.RecordBatch, access: Access) -> list[FileRange]:
     """Return the ranges of the scan's rows."""
+    as_listed = AS_LISTED in batch.schema.names
     clocks = batch[BATCH_TIME].to_pylist() if BATCH_TIME in batch.schema.names else [None] * len(batch)
     names = (RANGE_LOCATION, FILE, FILE_TIME, RANGE_START, RANGE_LENGTH, RANGE_SIZE)
     columns = [batch[name].to_pylist() for name in names]
     return [
-        FileRange(location, file, modified, start, length, size, clock, access)
+        FileRange(location, file, modified, start, length, size, clock, access, as_listed)
         for location, file, modified, start, length, size, clock in zip(*columns, clocks, strict=True)
     ]

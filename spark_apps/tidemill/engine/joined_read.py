@@ -1,0 +1,116 @@
+"""Which contents of the joined tables and folders a batch was made with.
+
+Delta takes the newest version when Spark plans the batch, and the files of a folder are those that the query
+has listed. The plan has both, and the ledger keeps them: a batch that a later driver has to finish is joined
+with the same rows (`half_written.py`).
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from typing import Any
+
+from pyspark.sql import DataFrame, SparkSession
+
+from tidemill.engine.half_written import QueryStart, StartAgainError
+from tidemill.engine.joined_files import listings_now, source_of
+from tidemill.engine.scala import items
+from tidemill.engine.state_operators import running_execution
+from tidemill.ledger.entry import FilesRead, Joined
+from tidemill.sources.file_listing import listing_of
+from tidemill.spec.project import Pipeline
+from tidemill.spec.transform_rules import wrong_call
+from tidemill.storage.store import Store
+
+# What stands in a plan for the files of a Delta table whose version is chosen (delta-spark 4.4).
+_CHOSEN = "PreparedDeltaFileIndex"
+
+
+class JoinedRead:
+    """Looks into the plan of the running batch.
+
+    Args:
+        spark: The session that started the query.
+        pipeline: What runs.
+        store: Keeps the listings of folders.
+        listed_for: Batch for which the query was started with a new listing; None if it was not.
+    """
+
+    def __init__(
+        self, spark: SparkSession, pipeline: Pipeline, store: Store, listed_for: int | None = None
+    ) -> None:
+        self._spark = spark
+        self._pipeline = pipeline
+        self._store = store
+        self._listed_for = listed_for
+        # A scan is listed once, when the query starts.
+        self._listed: dict[str, FilesRead] = {}
+
+    def of(self, frame: DataFrame) -> Joined:
+        """Return what a batch reads, without tables and folders of which the result needs no row.
+
+        Raises:
+            SpecError: TIDE-PLAN-001, if the transform has cached a table, which would stay as it was.
+        """
+        leaves = _leaves(running_execution(self._spark, frame).optimizedPlan())
+        if any(_is(leaf, "InMemoryRelation") for leaf in leaves):
+            raise wrong_call("cache", {"pipeline": self._pipeline.name, "tables": self._pipeline.spec.joined})
+        relations = list(_relations(leaves))
+        return Joined(tables=self._versions(relations), files=self._files(relations))
+
+    def check_newest(self, read: Joined, batch_id: int | None) -> None:
+        """See that a batch reads the files that are there now.
+
+        A batch for which the query has started again reads what that start has listed. So a folder that
+        changes all the time delays each batch by one start and stops none.
+
+        Raises:
+            StartAgainError: If a folder has other files.
+            AbsentError: TIDE-JOIN-001, if it has none.
+        """
+        if not read.files or batch_id == self._listed_for:
+            return
+        now = listings_now(self._spark, self._pipeline)
+        if any(now[name].read != files for name, files in read.files.items()):
+            raise StartAgainError(QueryStart(listed_for=batch_id))
+
+    def _versions(self, relations: list[Any]) -> dict[str, int]:
+        indexes = (relation.location() for relation in relations)
+        chosen = (index for index in indexes if _is(index, _CHOSEN))
+        found = {_plain(i.path().toString()): i.preparedScan().version() for i in chosen}
+        layout = self._pipeline.layout
+        paths = {name: _plain(layout.table(table)) for name, table in self._pipeline.spec.tables.items()}
+        return {name: found[path] for name, path in paths.items() if path in found}
+
+    def _files(self, relations: list[Any]) -> dict[str, FilesRead]:
+        if not self._pipeline.joined_files:
+            return {}
+        found = {name: relation for relation in relations if (name := source_of(relation)) is not None}
+        for name in found.keys() - self._listed.keys():
+            listing = listing_of(self._spark, found[name].location())
+            listing.keep(self._store, self._pipeline.layout, self._pipeline.name)
+            self._listed[name] = listing.read
+        return {name: self._listed[name] for name in sorted(found)}
+
+
+def _leaves(plan: Any) -> list[Any]:
+    """What a plan and its subqueries read."""
+    return [leaf for part in (plan, *items(plan.subqueriesAll())) for leaf in items(part.collectLeaves())]
+
+
+def _relations(leaves: list[Any]) -> Iterator[Any]:
+    """The files that leaves read: of Delta tables, and of joined folders."""
+    for leaf in leaves:
+        relation = leaf.relation() if _is(leaf, "LogicalRelation") else None
+        if relation is not None and _is(relation, "HadoopFsRelation"):
+            yield relation
+
+
+def _is(part: Any, name: str) -> bool:
+    found: str = part.getClass().getSimpleName()
+    return found == name
+
+
+def _plain(path: str) -> str:
+    """A path as both sides write it: Hadoop shows `/data` and `file:///data` as `file:/data`."""
+    return "/" + path.removeprefix("file:").lstrip("/") if path.startswith("file:") else path
