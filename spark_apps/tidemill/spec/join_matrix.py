@@ -73,8 +73,9 @@ _HEAD = f"""## Which joins run
 A table is a source with `as: table`, or rows that the transform creates. `semi` is Spark's `left_semi`. A
 join with a table keeps no state, because each batch is joined with the newest version of a Delta table, or
 with the files that a folder has when the batch begins. A join of two streams keeps the rows of both until
-the watermarks pass them. It needs `event_time` on both sides and a bound in time, and is refused without them ({UNBOUNDED_JOIN.error_id}). With `run.unbounded_state: accepted`, an
-inner join keeps the rows of both forever ({UNBOUNDED_STATE.error_id}).
+the watermarks pass them. It needs `event_time` on both sides and a bound in time, and is refused without
+them ({UNBOUNDED_JOIN.error_id}). With `run.unbounded_state: accepted`, an inner join keeps the rows of both
+forever ({UNBOUNDED_STATE.error_id}).
 """
 _FOOT = """
 Spark requires only the watermark that shows that a row has no match. Without the other watermark, it never
