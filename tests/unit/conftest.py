@@ -25,8 +25,6 @@ def memory_folder(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Path]:
     if not MEMORY.is_dir() or shutil.disk_usage(MEMORY).free < NEEDED_BYTES:
         yield tmp_path_factory.mktemp("unit")
         return
-    # On the disk, where it outlives the run: what failed tests leave is copied there.
-    tmp_path_factory.getbasetemp()
     with tempfile.TemporaryDirectory(dir=MEMORY, prefix="unit-", ignore_cleanup_errors=True) as folder:
         yield Path(folder)
 
@@ -55,10 +53,9 @@ def fork_server() -> Iterator[None]:
 
 
 @pytest.fixture(autouse=True, scope="module")
-def quick_surroundings(memory_folder: Path, fork_server: None) -> Iterator[None]:
+def quick_surroundings(fork_server: None) -> Iterator[None]:
     """Drivers are forks and looked at often, and no broker answers. Other tiers here keep theirs."""
     with pytest.MonkeyPatch.context() as patch:
         patch.setattr("tidemill.control.local.local_launch.Popen", forked)
-        patch.setattr(tempfile, "tempdir", str(memory_folder))
         shorten(patch.setattr)
         yield
