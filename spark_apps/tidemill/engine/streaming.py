@@ -20,6 +20,8 @@ from tidemill.engine.flow import Collectors, Flow
 from tidemill.engine.half_written import Begun, StartAgainError
 from tidemill.engine.late_split import LateSplit
 from tidemill.engine.outputs import build_outputs
+from tidemill.engine.plan_check.analysed import root_of
+from tidemill.engine.plan_check.stream_rules import keeps_no_state
 from tidemill.engine.poison_of_batch import known_poison, left_out_of, record_poison
 from tidemill.engine.records_aside import RecordsAside
 from tidemill.engine.reporter import Reporter
@@ -235,5 +237,6 @@ def _batch_writer(
         output.prepare()
     claim_folders(spark, run, outputs)
     tables = TablesRead(spark, pipeline) if pipeline.spec.tables else None
+    state = StateOperators(spark, none=keeps_no_state(root_of(flow.frame)))
     late = LateSplit(spark, flow.origin.window, late_before(run)) if pipeline.spec.keeps_late else None
-    return BatchWriter(outputs, asides, StateOperators(spark), tables, late)
+    return BatchWriter(outputs, asides, state, tables, late)
