@@ -7,13 +7,13 @@ from pathlib import Path
 
 import pytest
 
+from tests.support.certificates import Certificates, make_certificates
 from tests.support.iot_fixtures import drivers, iot, topic
 from tests.support.kafka import CONNECTION_STRING, EVENT_HUBS_USER, Kafka
 from tests.support.token_endpoint import SigningKey, broker_that_takes_tokens
 from tidemill.dev.broker import start_broker, stop_broker
 from tidemill.dev.broker_config import BrokerConfig, PlainLogin
 from tidemill.dev.broker_process import find_broker
-from tidemill.dev.certificates import Certificates, make_certificates
 from tidemill.testing.broker import Broker
 
 __all__ = ["drivers", "iot", "topic"]

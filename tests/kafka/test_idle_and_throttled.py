@@ -13,6 +13,7 @@ import pytest
 from confluent_kafka import Consumer, TopicPartition
 from pyspark.sql import SparkSession
 
+from tests.support.certificates import Certificates
 from tests.support.eventually import eventually
 from tests.support.kafka import CONNECTION_STRING, EVENT_HUBS_USER, TIMEOUT_SECONDS, Kafka
 from tests.support.lake import Lake, LakePipeline
@@ -20,7 +21,6 @@ from tests.support.running_stream import running_stream
 from tidemill.dev.broker import start_broker, stop_broker
 from tidemill.dev.broker_config import SASL_SSL, BrokerConfig, PlainLogin
 from tidemill.dev.broker_process import find_broker
-from tidemill.dev.certificates import Certificates
 from tidemill.engine.reporter import Reporter
 from tidemill.sources.read import read_streams
 

@@ -1,7 +1,7 @@
 """Every verb of a checkpoint, for every kind of table and state of the stream, ends with a running pipeline.
 
 One pipeline writes each kind of appended table and one each kind of merged table, so a verb acts on several
-at once. They run twice for each topic, and each test works on a copy of their folder. Spark's part of a verb
+at once. They run twice, and each test works on a copy of their folder. Spark's part of a verb
 runs in the session of the tests.
 """
 
@@ -12,6 +12,7 @@ import re
 import shutil
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass, replace
+from functools import reduce
 from pathlib import Path
 from types import SimpleNamespace
 from typing import Any
@@ -19,7 +20,8 @@ from typing import Any
 import pytest
 from confluent_kafka.admin import AdminClient
 from delta.tables import DeltaTable
-from pyspark.sql import SparkSession
+from pyspark.sql import DataFrame, SparkSession
+from pyspark.sql import functions as F
 
 from tests.support.command_line import CommandLine
 from tests.support.eventually import eventually
@@ -90,8 +92,12 @@ class World:
     def names(self) -> dict[str, list[str]]:
         """Return the rows of each table by their names, as Spark reads them."""
         root, read = self.lake.root / "tables/silver", self.lake.spark.read.format("delta")
-        tables = TABLES[self.name]
-        return {name: sorted(row["name"] for row in read.load(str(root / name)).collect()) for name in tables}
+        found: dict[str, list[str]] = {table: [] for table in TABLES[self.name]}
+        rows = [read.load(str(root / table)).select(F.lit(table).alias("of"), "name") for table in found]
+        # One query for all of them takes a fraction of the time.
+        for row in reduce(DataFrame.unionByName, rows).collect():
+            found[row["of"]].append(row["name"])
+        return {table: sorted(names) for table, names in found.items()}
 
     def expected(self, *batches: str) -> dict[str, list[str]]:
         """Return the rows that the tables must have after these batches, each once."""
@@ -159,18 +165,6 @@ def kept(tmp_path_factory: pytest.TempPathFactory, spark: SparkSession, kafka: K
     """Its topic has one more record for each partition by now."""
     world = has_run_twice(tmp_path_factory.mktemp("kept") / "lake", spark, kafka)
     send(kafka, world.topic, "c")
-    return world
-
-
-@pytest.fixture(scope="module")
-def recreated(tmp_path_factory: pytest.TempPathFactory, spark: SparkSession, kafka: Kafka) -> World:
-    """Its topic was deleted and created again, with other records."""
-    world = has_run_twice(tmp_path_factory.mktemp("recreated") / "lake", spark, kafka)
-    admin = AdminClient({"bootstrap.servers": kafka.bootstrap_servers})
-    admin.delete_topics([world.topic])[world.topic].result()
-    eventually(lambda: world.topic not in admin.list_topics(timeout=10).topics, "the topic is gone")
-    create_topic(kafka.bootstrap_servers, world.topic, 2)
-    send(kafka, world.topic, "d")
     return world
 
 
@@ -307,25 +301,6 @@ def test_a_repair_that_the_ledger_cannot_help_names_the_rewind_that_does(kept: W
     assert world.names() == world.expected("a", "b", "c")
 
 
-@pytest.mark.parametrize(
-    ("name", "verb"),
-    cells(
-        [("appended", rewind_to_the_first_run)],
-        [(name, verb) for name in TABLES for verb in (rewind_to_the_first_run, restore_the_backup)][1:],
-    ),
-)
-def test_a_verb_that_needs_what_a_recreated_topic_lacks_changes_nothing_and_a_reset_helps(
-    recreated: World, copy_of: Copy, name: str, verb: Verb
-) -> None:
-    world = copy_of(recreated, name)
-    assert world.ask(*verb(world)) == 1
-    assert world.run.err.startswith("TIDE-CKPT-075")
-    assert world.names() == world.expected("a", "b")
-    world.verb("reset", "--from", "earliest")
-    world.pipeline.run_incremental()
-    assert world.names() == world.expected("a", "b", "d")
-
-
 GIVEN_UP = [
     ("appended", reset_where_it_stands, "table silver/clustered"),
     ("merged", rewind_to_the_first_run, "table silver/merged_clustered"),
@@ -381,3 +356,33 @@ def test_a_pipeline_that_never_ran_has_nothing_to_go_back_to_and_starts(
         assert world.run.err.startswith(refusal)
     world.pipeline.run_incremental()
     assert world.names() == world.expected("a", "b", "c")
+
+
+@pytest.fixture(scope="module")
+def recreated(kept: World, kafka: Kafka) -> World:
+    """The same world, whose topic was deleted and created again, with other records: for the last tests."""
+    admin = AdminClient({"bootstrap.servers": kafka.bootstrap_servers})
+    admin.delete_topics([kept.topic])[kept.topic].result()
+    eventually(lambda: kept.topic not in admin.list_topics(timeout=10).topics, "the topic is gone")
+    create_topic(kafka.bootstrap_servers, kept.topic, 2)
+    send(kafka, kept.topic, "d")
+    return kept
+
+
+@pytest.mark.parametrize(
+    ("name", "verb"),
+    cells(
+        [("appended", rewind_to_the_first_run)],
+        [(name, verb) for name in TABLES for verb in (rewind_to_the_first_run, restore_the_backup)][1:],
+    ),
+)
+def test_a_verb_that_needs_what_a_recreated_topic_lacks_changes_nothing_and_a_reset_helps(
+    recreated: World, copy_of: Copy, name: str, verb: Verb
+) -> None:
+    world = copy_of(recreated, name)
+    assert world.ask(*verb(world)) == 1
+    assert world.run.err.startswith("TIDE-CKPT-075")
+    assert world.names() == world.expected("a", "b")
+    world.verb("reset", "--from", "earliest")
+    world.pipeline.run_incremental()
+    assert world.names() == world.expected("a", "b", "d")

@@ -8,7 +8,7 @@ from pathlib import Path
 import pytest
 from pyspark.sql import SparkSession
 
-from tests.support.lake import Lake, LakePipeline
+from tests.support.lake import KeptLake, Lake, LakePipeline
 from tidemill.checkpoint.gate import examine, gather_facts
 from tidemill.checkpoint.holds import Hold, take_hold
 from tidemill.errors import GateRefusedError
@@ -35,9 +35,53 @@ def run_batches(lake: Lake, name: str) -> LakePipeline:
     return pipeline
 
 
+COUNTING = """
+from pyspark.sql import functions as F
+
+def transform(readings):
+    # Windows of one minute: the newest stay open, so state goes from run to run.
+    return readings.groupBy(F.window("at", "1 minute")).count().select("window.start", "count")
+"""
+
+
+def run_windows(lake: Lake) -> None:
+    """Run a stateful pipeline twice."""
+    lake.transform("windows", COUNTING)
+    pipeline = lake.pipeline(
+        "windows",
+        source={"files": {"path": "landing/windows", "format": "json", "schema": "at timestamp"}},
+        event_time={"column": "at", "watermark": "10 seconds"},
+        transform="windows:transform",
+        sinks=[{"delta": {"table": "silver/windows"}}],
+        run={"mode": "incremental"},
+    )
+    for minute in range(2):
+        lake.land_rows(f"landing/windows/{minute}.json", [{"at": f"2026-01-01T00:0{minute}:00Z"}])
+        pipeline.run_incremental()
+
+
+@pytest.fixture(scope="module")
+def kept(tmp_path_factory: pytest.TempPathFactory, spark: SparkSession) -> KeptLake:
+    """A lake whose pipelines have run."""
+    lake = Lake(tmp_path_factory.mktemp("gate") / "lake", spark)
+    run_batches(lake, "orders")
+    run_windows(lake)
+    return KeptLake(lake)
+
+
+@pytest.fixture
+def lake(kept: KeptLake) -> Lake:
+    return kept.restored()
+
+
 @pytest.fixture
 def orders(lake: Lake) -> LakePipeline:
-    return run_batches(lake, "orders")
+    return LakePipeline(lake, "orders")
+
+
+@pytest.fixture
+def windows(lake: Lake) -> LakePipeline:
+    return LakePipeline(lake, "windows")
 
 
 def refusal_of(pipeline: LakePipeline) -> GateRefusedError:
@@ -181,33 +225,6 @@ def test_a_crash_is_no_reason_to_refuse(lake: Lake, orders: LakePipeline) -> Non
     uncommit(orders.checkpoint, BATCHES - 1)
     orders.run_incremental()
     assert sorted(row["id"] for row in lake.rows("bronze/orders")) == [0, 1, 2]
-
-
-COUNTING = """
-from pyspark.sql import functions as F
-
-def transform(readings):
-    # Windows of one minute: the newest stay open, so state goes from run to run.
-    return readings.groupBy(F.window("at", "1 minute")).count().select("window.start", "count")
-"""
-
-
-@pytest.fixture
-def windows(lake: Lake) -> LakePipeline:
-    """A stateful pipeline that has run twice."""
-    lake.transform("windows", COUNTING)
-    pipeline = lake.pipeline(
-        "windows",
-        source={"files": {"path": "landing/windows", "format": "json", "schema": "at timestamp"}},
-        event_time={"column": "at", "watermark": "10 seconds"},
-        transform="windows:transform",
-        sinks=[{"delta": {"table": "silver/windows"}}],
-        run={"mode": "incremental"},
-    )
-    for minute in range(2):
-        lake.land_rows(f"landing/windows/{minute}.json", [{"at": f"2026-01-01T00:0{minute}:00Z"}])
-        pipeline.run_incremental()
-    return pipeline
 
 
 def test_state_that_spark_wrote_is_whole_until_a_file_of_it_is_gone(windows: LakePipeline) -> None:

@@ -2,6 +2,11 @@
 
 from __future__ import annotations
 
+import shutil
+from collections.abc import Callable
+from dataclasses import replace
+from pathlib import Path
+
 import pytest
 
 from tests.support.commits import commit_of
@@ -33,11 +38,35 @@ def by_hand(case: WriterCase, statement: str) -> None:
     case.spark.sql(statement.format(table=f"delta.`{case.path}`"))
 
 
+@pytest.fixture(scope="module")
+def with_one_batch(tmp_path_factory: pytest.TempPathFactory) -> Callable[[WriterCase], WriterCase]:
+    """Gives a case a table with one batch of its writer: a copy, because a table may be at any path."""
+    made: dict[str, Path] = {}
+
+    def written(case: WriterCase) -> WriterCase:
+        if case.name not in made:
+            made[case.name] = tmp_path_factory.mktemp(case.name) / "orders"
+            first = replace(case, path=made[case.name])
+            first.writer().write(first.frame((1, "a")), commit_of(0))
+        shutil.copytree(made[case.name], case.path)
+        return case
+
+    return written
+
+
 @pytest.fixture
-def written(case: WriterCase) -> WriterCase:
-    """A table with one batch."""
-    case.writer().write(case.frame((1, "a")), commit_of(0))
-    return case
+def written(case: WriterCase, with_one_batch: Callable[[WriterCase], WriterCase]) -> WriterCase:
+    return with_one_batch(case)
+
+
+@pytest.fixture
+def arrow_written(arrow_case: WriterCase, with_one_batch: Callable[[WriterCase], WriterCase]) -> WriterCase:
+    return with_one_batch(arrow_case)
+
+
+@pytest.fixture
+def spark_written(spark_case: WriterCase, with_one_batch: Callable[[WriterCase], WriterCase]) -> WriterCase:
+    return with_one_batch(spark_case)
 
 
 @pytest.mark.parametrize(("change", "fact", "value"), CHANGES)
@@ -57,14 +86,13 @@ def test_a_table_with_other_columns_is_refused_before_anything_is_written(
 
 
 @pytest.mark.soak
-def test_a_table_whose_columns_are_put_back_goes_on(arrow_case: WriterCase) -> None:
-    arrow_case.writer().write(arrow_case.frame((1, "a")), commit_of(0))
-    by_hand(arrow_case, CHANGES[0][0])
+def test_a_table_whose_columns_are_put_back_goes_on(arrow_written: WriterCase) -> None:
+    by_hand(arrow_written, CHANGES[0][0])
     with pytest.raises(DataError):
-        arrow_case.writer().write(arrow_case.frame((2, "b")), commit_of(1))
-    by_hand(arrow_case, "RESTORE TABLE {table} TO VERSION AS OF 1")
-    assert arrow_case.writer().write(arrow_case.frame((2, "b")), commit_of(1)).committed
-    assert arrow_case.ids() == [1, 2]
+        arrow_written.writer().write(arrow_written.frame((2, "b")), commit_of(1))
+    by_hand(arrow_written, "RESTORE TABLE {table} TO VERSION AS OF 1")
+    assert arrow_written.writer().write(arrow_written.frame((2, "b")), commit_of(1)).committed
+    assert arrow_written.ids() == [1, 2]
 
 
 def test_a_table_with_harmless_changes_goes_on(arrow_case: WriterCase) -> None:
@@ -108,17 +136,16 @@ SPARK_ONLY = {
 
 @pytest.mark.parametrize("change", SPARK_ONLY)
 def test_a_change_that_only_spark_can_follow_is_refused_by_the_arrow_writer(
-    arrow_case: WriterCase, change: str
+    arrow_written: WriterCase, change: str
 ) -> None:
-    arrow_case.writer().write(arrow_case.frame((1, "a")), commit_of(0))
-    by_hand(arrow_case, change)
-    version = arrow_case.table.version()
+    by_hand(arrow_written, change)
+    version = arrow_written.table.version()
     with pytest.raises(DataError) as refused:
-        arrow_case.writer().write(arrow_case.frame((2, "b")), commit_of(1))
+        arrow_written.writer().write(arrow_written.frame((2, "b")), commit_of(1))
     assert refused.value.error_id == "TIDE-SINK-003"
     assert SPARK_ONLY[change] in str(refused.value.facts["reason"])
     assert "writer: spark" in refused.value.fix
-    assert arrow_case.table.version() == version
+    assert arrow_written.table.version() == version
 
 
 # Delta keeps its own rules, so two of them show that nothing of ours is in the way.
@@ -133,9 +160,8 @@ SHOWN = ("CONSTRAINT", "PARTITIONED BY")
     ],
 )
 def test_a_change_that_only_spark_can_follow_is_followed_by_the_spark_writer(
-    spark_case: WriterCase, change: str
+    spark_written: WriterCase, change: str
 ) -> None:
-    spark_case.writer().write(spark_case.frame((1, "a")), commit_of(0))
-    by_hand(spark_case, change)
-    assert spark_case.writer().write(spark_case.frame((2, "b")), commit_of(1)).committed
-    assert {"id": 2, "name": "b"} in spark_case.rows()
+    by_hand(spark_written, change)
+    assert spark_written.writer().write(spark_written.frame((2, "b")), commit_of(1)).committed
+    assert {"id": 2, "name": "b"} in spark_written.rows()

@@ -13,6 +13,7 @@ from cryptography.hazmat.primitives.asymmetric import ec
 from cryptography.hazmat.primitives.serialization import pkcs12
 from cryptography.x509.oid import NameOID
 
+from tidemill.dev.broker_config import KeyStore
 from tidemill.dev.ports import LOOPBACK
 
 _STORE_PASSWORD = "nothing-secret"
@@ -41,6 +42,11 @@ class Certificates:
         return self.folder / "key.pem"
 
     @property
+    def key_store(self) -> KeyStore:
+        """For servers in Java: the key with its chain."""
+        return KeyStore(self.folder / "server.p12", _STORE_PASSWORD)
+
+    @property
     def trusted_by_openssl_and_rustls(self) -> dict[str, str]:
         """Variables of a process."""
         return {"SSL_CERT_FILE": str(self.authority)}
@@ -66,7 +72,7 @@ def make_certificates(folder: Path) -> Certificates:
         .add_extension(x509.BasicConstraints(ca=True, path_length=0), critical=True)
         .sign(authority_key, hashes.SHA256())
     )
-    here = x509.SubjectAlternativeName([x509.IPAddress(ip_address(LOOPBACK))])
+    here = x509.SubjectAlternativeName([x509.DNSName("localhost"), x509.IPAddress(ip_address(LOOPBACK))])
     certificate = (
         _builder(x509.Name([x509.NameAttribute(NameOID.COMMON_NAME, LOOPBACK)]), key)
         .issuer_name(name)
@@ -82,6 +88,8 @@ def make_certificates(folder: Path) -> Certificates:
     encryption = serialization.BestAvailableEncryption(_STORE_PASSWORD.encode())
     trusted = [pkcs12.PKCS12Certificate(authority, b"authority")]
     (folder / "authority.p12").write_bytes(pkcs12.serialize_java_truststore(trusted, encryption))
+    chain = pkcs12.serialize_key_and_certificates(b"server", key, certificate, [authority], encryption)
+    made.key_store.path.write_bytes(chain)
     return made
 
 

@@ -303,6 +303,26 @@ class LakePipeline:
             reporter.lineage.ends(receipt)
 
 
+class KeptLake:
+    """A lake that several tests begin with: what one makes of it, the next one does not find.
+
+    It stays at its path, by which checkpoints name the files that were read.
+    """
+
+    def __init__(self, lake: Lake) -> None:
+        self._lake = lake
+        self._kept = lake.folder.with_name(f"{lake.folder.name}-kept")
+        shutil.copytree(lake.folder, self._kept)
+
+    def restored(self) -> Lake:
+        """Return the lake as it was kept."""
+        shutil.rmtree(self._lake.folder)
+        shutil.copytree(self._kept, self._lake.folder)
+        # Delta remembers the tables of a path.
+        self._lake.spark._jvm.org.apache.spark.sql.delta.DeltaLog.clearCache()  # type: ignore[union-attr]
+        return self._lake
+
+
 def _rows(path: Path) -> list[dict[str, Any]]:
     """Read the data files of the newest version; tables here have no partitions and no deletion vectors."""
     # Not `to_pyarrow_table`: its threads can abort the process at exit (pyarrow 26 with deltalake 1.6).

@@ -9,6 +9,7 @@ from typing import Any
 
 from deltalake import DeltaTable
 from pyspark.sql import DataFrame, SparkSession
+from pyspark.sql.types import StructType
 
 from tests.support.commits import TABLE
 from tidemill.sinks.batch_commit import BatchCommit, StepDone, TableWriter, Written, nothing_more
@@ -65,8 +66,7 @@ class WriterCase:
     def writer(self, step_done: StepDone = nothing_more, columns: str = COLUMNS) -> CaseWriter:
         """A writer with its own view of the table, as another driver would have."""
         sink = DeltaSink.model_validate({"table": TABLE, "writer": self.name, **self.declaration})
-        frame = self.spark.createDataFrame([], columns)
-        log, columns_of_table = TableLog(str(self.path)), table_columns(frame.schema)
+        log, columns_of_table = TableLog(str(self.path)), table_columns(StructType.fromDDL(columns))
         return CaseWriter(table_writer(sink, log, columns_of_table, step_done=step_done))
 
     def frame(self, *rows: Sequence[object], columns: str = COLUMNS) -> DataFrame:

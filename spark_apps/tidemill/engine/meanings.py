@@ -14,7 +14,7 @@ from pyspark.sql import DataFrame
 from tidemill.backfill.plan_tree import Node, expressions
 from tidemill.backfill.window_expression import is_window, read_window
 from tidemill.checkpoint.upgrade.version import Meaning
-from tidemill.engine.plan_check.analysed import is_stream, node_of, plan_of
+from tidemill.engine.plan_check.analysed import is_stream, root_of
 
 # Longest expression that is kept in words, in characters; what is longer is told by its digest.
 MOST_CHARACTERS = 200
@@ -35,7 +35,7 @@ def meanings_of(frame: DataFrame) -> tuple[Meaning, ...]:
     Spark's JSON of a plan is no promise of its, and a stream must not fail because nobody can explain it.
     """
     try:
-        return plan_meanings(node_of(plan_of(frame)))
+        return plan_meanings(root_of(frame))
     except (KeyError, IndexError, TypeError, ValueError):
         return ()
 

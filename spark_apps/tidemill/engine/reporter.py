@@ -7,9 +7,12 @@ import threading
 import time
 from collections.abc import Callable, Mapping
 from datetime import UTC, datetime, timedelta
-from typing import Any
+from functools import cached_property
+from types import SimpleNamespace
+from typing import Any, ClassVar
 
 import structlog
+from pyspark import SparkContext
 from pyspark.sql.streaming.listener import (
     QueryIdleEvent,
     QueryProgressEvent,
@@ -40,6 +43,37 @@ REFRESH_SECONDS = 60.0
 _HANDED_ON = ("progressed_at", "caught_up_at", "source_retention_seconds", "source_keeps_for_ever")
 
 log = structlog.get_logger()
+
+
+class _SparkEvents:
+    """Hands Spark's events to a reporter.
+
+    pyspark would copy each event first, with a call into the JVM for every metric of every operator: some
+    hundred calls for a batch with state. A reporter reads one text.
+    """
+
+    def __init__(self, reporter: Reporter) -> None:
+        self._reporter = reporter
+
+    def onQueryStarted(self, event: Any) -> None:  # noqa: N802  # Spark's name
+        started: Any = SimpleNamespace(id=event.id().toString(), name=event.name())
+        self._reporter.onQueryStarted(started)
+
+    def onQueryProgress(self, event: Any) -> None:  # noqa: N802  # Spark's name
+        progressed: Any = SimpleNamespace(progress=SimpleNamespace(json=event.progress().json()))
+        self._reporter.onQueryProgress(progressed)
+
+    def onQueryIdle(self, event: Any) -> None:  # noqa: N802  # Spark's name
+        idle: Any = SimpleNamespace(id=event.id().toString())
+        self._reporter.onQueryIdle(idle)
+
+    def onQueryTerminated(self, event: Any) -> None:  # noqa: N802  # Spark's name
+        """Spark's event; the driver itself reports how it ended."""
+
+    class Java:
+        """The interface that py4j gives this class in the JVM."""
+
+        implements: ClassVar = ["org.apache.spark.sql.streaming.PythonStreamingQueryListener"]
 
 
 class Reporter(StreamingQueryListener):
@@ -78,6 +112,12 @@ class Reporter(StreamingQueryListener):
         self._query_id: str | None = None
         # Until Spark has reported the end of the batch.
         self._late_by_batch: dict[int, int] = {}
+
+    @cached_property
+    def _jlistener(self) -> Any:
+        """The listener that pyspark registers in the JVM, in the place of its own."""
+        jvm: Any = SparkContext._jvm
+        return jvm.PythonStreamingQueryListenerWrapper(_SparkEvents(self))
 
     def memory_table(self, name: str) -> MemoryTable | None:
         """The table in memory of a name; None if there is none."""

@@ -10,7 +10,7 @@ from pyspark.sql import DataFrame
 from tidemill.backfill.analysed_plan import Input, kept_columns, origin_of, windows_in
 from tidemill.backfill.plan_tree import Document
 from tidemill.backfill.row_origin import RowOrigin, SinkOrigin
-from tidemill.engine.plan_check.analysed import plan_of
+from tidemill.engine.plan_check.analysed import plan_of, text_of
 from tidemill.engine.scala import items
 
 
@@ -44,7 +44,7 @@ def find_sink_origin(result: DataFrame, transform: Callable[[DataFrame], DataFra
 
 
 def _analysed(frame: DataFrame) -> Document:
-    document: Document = json.loads(plan_of(frame).toJSON())
+    document: Document = json.loads(text_of(frame))
     return document
 
 

@@ -8,6 +8,7 @@ import sys
 from pathlib import Path
 from typing import Any
 
+from py4j.java_gateway import JavaPackage, JVMView  # type: ignore[import-untyped]  # py4j has no types
 from pyspark.sql import SparkSession
 
 from tidemill.engine.driver_pod import DriverPod
@@ -21,10 +22,6 @@ from tidemill.spec.pod import executor_pod
 from tidemill.spec.project import Pipeline
 from tidemill.storage.access import access_to
 from tidemill.storage.object_stores import Access
-
-# What pyspark asks the JVM for at each event of a query, and again for each map in it: to the end of a map
-# leads an exception, which is converted and thrown away.
-_NAMES_OF_EACH_EVENT = ("py4j.reflection.TypeUtil", "org.apache.spark.util.Utils", "PythonSQLUtils")
 
 # What the JVMs log. Executors find it in the same place: their image is the same.
 LOG_CONFIGURATION = Path(__file__).with_name("log4j2.properties")
@@ -77,18 +74,34 @@ def reach_storage(session: SparkSession, access: Access) -> None:
         hadoop.set(name, value)
 
 
-def _keep_names(jvm: Any) -> None:
-    """Look often used names up once.
+class _KeptPackage(JavaPackage):  # type: ignore[misc]  # py4j has no types
+    """A Java package that asks the JVM for each of its names once."""
 
-    py4j forgets each, and searches all jars for a class `py4j`, then for `py4j.reflection`, before it takes
-    them for packages: a tenth of the processor time of a busy driver, a fifth of a short one's.
+    def __getattr__(self, name: str) -> Any:
+        return _keep(self, name, super().__getattr__(name))
+
+
+class _KeptView(JVMView):  # type: ignore[misc]
+    """The JVM's names, each asked for once."""
+
+    def __getattr__(self, name: str) -> Any:
+        return _keep(self, name, super().__getattr__(name))
+
+
+def _keep(place: JVMView | JavaPackage, name: str, found: Any) -> Any:
+    if isinstance(found, JavaPackage):
+        found.__class__ = _KeptPackage
+    vars(place)[name] = found
+    return found
+
+
+def _keep_names(jvm: JVMView) -> None:
+    """Look up each name of a package or class once.
+
+    py4j forgets each, and searches all jars for a class `org`, then for `org.apache`, before it takes them
+    for packages: a tenth of the processor time of a busy driver, a fifth of a short one's.
     """
-    for name in _NAMES_OF_EACH_EVENT:
-        place = jvm
-        for part in name.split("."):
-            found = getattr(place, part)
-            setattr(place, part, found)
-            place = found
+    jvm.__class__ = _KeptView
 
 
 def _class_path(pipeline: Pipeline) -> str:

@@ -14,6 +14,9 @@ from tidemill.spec.units import format_size
 
 Mode = Literal["stream", "incremental", "backfill"]
 
+# As a name: whoever imports the module imports Spark and pandas.
+PYTHON_DAEMON = "tidemill.engine.python_daemon"
+
 _CHECKPOINTING = "org.apache.spark.sql.execution.streaming.checkpointing"
 
 # Spark's default misses JAAS lines, account keys, connection strings and SAS signatures.
@@ -56,6 +59,7 @@ def session_conf(pipeline: Pipeline, pod: DriverPod | None = None, mode: Mode = 
         "spark.app.name": f"tidemill-{pipeline.name}",
         "spark.driver.memory": format_size(pipeline.size.driver.memory),
         "spark.ui.showConsoleProgress": "false",
+        "spark.python.daemon.module": PYTHON_DAEMON,
         **ui_conf(pipeline, pod),
         **_place_conf(pipeline, pod),
         **_sql_conf(),

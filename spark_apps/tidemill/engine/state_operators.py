@@ -25,13 +25,17 @@ class StateOperators:
 
     Args:
         spark: The session that started the query.
+        none: True if the query is known to have none. To look takes some calls into the JVM for each node.
     """
 
-    def __init__(self, spark: SparkSession) -> None:
+    def __init__(self, spark: SparkSession, *, none: bool = False) -> None:
         self._spark: Any = spark
+        self._none = none
 
     def of(self, frame: DataFrame) -> list[Any]:
         """The metric of each stateful operator in the plan behind a batch's frame; empty if it has none."""
+        if self._none:
+            return []
         return list(_metrics(running_execution(self._spark, frame).executedPlan()))
 
     def share_tasks(self, frame: DataFrame) -> bool:

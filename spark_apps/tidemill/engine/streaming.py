@@ -26,6 +26,8 @@ from tidemill.engine.joined_files import FILES_CHANGED
 from tidemill.engine.joined_read import JoinedRead
 from tidemill.engine.late_split import LateSplit
 from tidemill.engine.outputs import build_outputs
+from tidemill.engine.plan_check.analysed import root_of
+from tidemill.engine.plan_check.stream_rules import keeps_no_state
 from tidemill.engine.poison_of_batch import known_poison, left_out_of, record_poison
 from tidemill.engine.records_aside import RecordsAside
 from tidemill.engine.reporter import Reporter
@@ -286,5 +288,6 @@ def _batch_writer(
     for output in outputs:
         output.prepare()
     claim_folders(spark, run, outputs)
+    state = StateOperators(spark, none=keeps_no_state(root_of(flow.frame)))
     late = LateSplit(spark, flow.origin.window, late_before(run)) if pipeline.spec.keeps_late else None
-    return BatchWriter(outputs, asides, StateOperators(spark), late)
+    return BatchWriter(outputs, asides, state, late)

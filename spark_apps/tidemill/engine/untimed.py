@@ -5,7 +5,7 @@ from __future__ import annotations
 from pyspark import SparkContext
 from pyspark.sql import DataFrame
 
-from tidemill.engine.plan_check.analysed import classes_in, node_of, plan_of
+from tidemill.engine.plan_check.analysed import classes_in, root_of
 from tidemill.payload.untimed_rows import UntimedRows
 from tidemill.spec.project import Pipeline
 
@@ -22,5 +22,5 @@ def untimed_rows(context: SparkContext, pipeline: Pipeline) -> UntimedRows | Non
 
 def has_windows(frame: DataFrame) -> bool:
     """Return True if the rows pass a window of time, which drops those without one."""
-    nodes = node_of(plan_of(frame)).walk()
+    nodes = root_of(frame).walk()
     return any(name == _WINDOW for node in nodes for name, _ in classes_in(node.fields))

@@ -69,7 +69,9 @@ def unread_names(session: SparkSession, pipeline: Pipeline) -> list[str]:
     """Return the files and folders below `scanned_folder` that Java could not open by their names."""
     jvm: Any = session._jvm
     folder = pipeline.layout.folder_parts(_fixed_path(pipeline))
-    found = [plain_parts(path) for path in jvm.io.tidemill.hadoop.UnreadableNames.paths()]
+    paths = jvm.io.tidemill.hadoop.UnreadableNames.paths()
+    # Not as an iterator, whose end is an exception that takes twenty calls into the JVM.
+    found = [plain_parts(paths.get(place)) for place in range(paths.size())]
     return ["/".join(parts[len(folder) :]) for parts in found if parts[: len(folder)] == folder]
 
 

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import re
+from importlib.util import find_spec
 from pathlib import Path
 from typing import Any
 
@@ -79,6 +80,10 @@ def test_nothing_is_downloaded_or_opened_to_the_network(conf: dict[str, str]) ->
     assert not [name for name in conf if name in ("spark.jars.packages", "spark.jars.repositories")]
     assert conf["spark.ui.enabled"] == "false"
     assert conf["spark.driver.bindAddress"] == "127.0.0.1"
+
+
+def test_python_workers_come_from_a_module_that_is_there(conf: dict[str, str]) -> None:
+    assert find_spec(conf["spark.python.daemon.module"]) is not None
 
 
 @pytest.mark.parametrize(

@@ -7,6 +7,7 @@ import json
 import re
 from collections.abc import Iterator
 from typing import Any
+from weakref import WeakKeyDictionary
 
 from pyspark.sql import DataFrame
 
@@ -19,10 +20,26 @@ _NUMBERS = re.compile(r'"(?:id|jvmId|nodeId|__dataset_id)": (?:\d+|"[^"]*")')
 # Metadata of a column that a watermark is declared for, or that is made of one.
 _WATERMARK = "spark.watermarkDelayMs"
 
+# Plans in JSON, by their frames.
+_TEXTS: WeakKeyDictionary[DataFrame, str] = WeakKeyDictionary()
+
 
 def plan_of(frame: DataFrame) -> Any:
     """Spark's object."""
     return frame._jdf.queryExecution().analyzed()
+
+
+def text_of(frame: DataFrame) -> str:
+    """Return the plan of a frame in JSON, which takes Spark a while and is therefore kept."""
+    text = _TEXTS.get(frame)
+    if text is None:
+        text = _TEXTS[frame] = plan_of(frame).toJSON()
+    return text
+
+
+def root_of(frame: DataFrame) -> Node:
+    """Return the plan of a frame as a tree."""
+    return tree(json.loads(text_of(frame)))
 
 
 def node_of(plan: Any) -> Node:

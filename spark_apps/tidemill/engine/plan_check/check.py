@@ -10,7 +10,7 @@ from pyspark.sql import DataFrame
 
 from tidemill.backfill.plan_tree import Node, tree
 from tidemill.backfill.row_origin import EventWindow
-from tidemill.engine.plan_check.analysed import node_of, plan_of
+from tidemill.engine.plan_check.analysed import plan_of, root_of, text_of
 from tidemill.engine.plan_check.call_sites import CallSites
 from tidemill.engine.plan_check.late_rules import late_findings
 from tidemill.engine.plan_check.spark_checker import ask_spark
@@ -61,8 +61,8 @@ def check_stream(
         calls: What was seen of its calls.
         window: The windows that its rows are proven to be made of, if any.
     """
-    given = {name: node_of(plan_of(stream)) for name, stream in rows.items()}
-    root = node_of(plan_of(result))
+    given = {name: root_of(stream) for name, stream in rows.items()}
+    root = root_of(result)
     mode = pipeline.spec.output_mode
     refused = ask_spark(result, root, mode)
     found: list[tuple[Rule, str, Node | None]] = []
@@ -78,7 +78,7 @@ def check_stream(
         own += needing_rocksdb(root)
     own += unbatched_findings(pipeline.spec, result, root)
     if pipeline.spec.leaves_out_poison:
-        own += brings_together(root, plan_of(result))
+        own += brings_together(root)
     found += [(rule, detail, node) for rule, detail, node in own if rule not in seen]
     if pipeline.spec.keeps_late:
         # The declaration allows it with one stream only.
@@ -115,7 +115,7 @@ def _place_of(node: Node, calls: CallSites) -> str | None:
     """
     read = 0
     for made in calls.made:
-        plan = plan_of(made.frame).toJSON()
+        plan = text_of(made.frame)
         read += len(plan)
         if read > MOST_READ:
             return None

@@ -173,16 +173,23 @@ def _has_own_state(node: Node) -> bool:
     return node.kind.startswith("TransformWithState") and is_stream(node)
 
 
-def brings_together(root: Node, plan: Any) -> list[Found]:
+def brings_together(root: Node) -> list[Found]:
     """What is not known to take a stream's rows one by one: parts of a batch tell nothing of the whole.
 
     Args:
         root: Plan of what the transform made.
-        plan: Spark's object of it.
     """
-    found = [node for node, _ in paired(root, plan) if is_stream(node) and not _takes_rows_one_by_one(node)]
+    found = [node for node in root.walk() if is_stream(node) and not _takes_rows_one_by_one(node)]
     # The lowest is what the user wrote; those above it may be Spark's.
     return [(STATE_AND_POISON, node.kind, node) for node in found[-1:]]
+
+
+def keeps_no_state(root: Node) -> bool:
+    """Return True if each operation takes its rows one by one, so that none has state.
+
+    Below a reference to a part of a query nothing tells whether its rows are a stream's.
+    """
+    return all(_takes_rows_one_by_one(node) and node.kind != "CTERelationRef" for node in root.walk())
 
 
 def _takes_rows_one_by_one(node: Node) -> bool:
