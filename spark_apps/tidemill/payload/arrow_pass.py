@@ -44,10 +44,10 @@ def _settling(stage: Stage) -> Stage:
 
 
 def freeze_modules() -> None:
-    """Take the objects of imported modules out of garbage collection; after new imports, once more.
+    """Take the objects of imported modules out of garbage collection; call it again after new imports.
 
-    PySpark collects the garbage of a worker after each task. It has the objects of a thousand modules to go
-    through, which takes 60 ms of a core: longer than a small task.
+    PySpark collects the garbage of a worker after each task. The objects of a thousand modules
+    take it 60 ms of a core, which is longer than a small task.
     """
     if len(sys.modules) > _FROZEN["modules"]:
         gc.collect()

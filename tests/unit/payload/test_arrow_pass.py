@@ -1,4 +1,4 @@
-"""What a pass of Python leaves in its worker."""
+"""State that a pass of Python leaves in its worker."""
 
 from __future__ import annotations
 
