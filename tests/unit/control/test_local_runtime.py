@@ -191,7 +191,6 @@ def test_what_a_killed_driver_left_is_ended_before_the_next_one_starts(project: 
 
 def test_a_backfill_runs_beside_the_stream_and_an_incremental_run_does_not(project: SmallProject) -> None:
     plane, name = project.plane(), project.declare("orders")
-    project.behave(name, "wait")
     stream = plane.runtime.start(run_of(name, "stream"), "d1")
     backfill = plane.runtime.start(run_of(name, "backfill", "backfill"), "d1")
     incremental = plane.runtime.start(run_of(name, "incremental", "incremental"), "d1")
