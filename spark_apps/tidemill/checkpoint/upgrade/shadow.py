@@ -130,10 +130,6 @@ class ShadowLayout(Layout):
         """Return what Spark reads of such a folder."""
         return self.live.folder_pattern(path)
 
-    def listing(self, pipeline: str, digest: str) -> str:
-        """File with the files that a joined folder had."""
-        return self.live.listing(pipeline, digest)
-
 
 def tables_to_compare(pipeline: Pipeline, generation: str) -> list[str]:
     """Tables that are declared, are there, and are written by the version that made the newest batch."""
