@@ -48,6 +48,11 @@ class QueryStart:
     begun: Begun | None = None
     listed_for: int | None = None
 
+    @property
+    def settled_for(self) -> int | None:
+        """Batch that is joined with what this start reads, even if there are newer contents."""
+        return self.listed_for if self.begun is None else self.begun.batch_id
+
 
 class StartAgainError(Exception):
     """Ends the query, to start it again."""

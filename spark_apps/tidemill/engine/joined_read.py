@@ -33,16 +33,14 @@ class JoinedRead:
         spark: The session that started the query.
         pipeline: What runs.
         store: Keeps the listings of folders.
-        listed_for: Batch for which the query was started with a new listing; None if it was not.
+        start: Start of the query.
     """
 
-    def __init__(
-        self, spark: SparkSession, pipeline: Pipeline, store: Store, listed_for: int | None = None
-    ) -> None:
+    def __init__(self, spark: SparkSession, pipeline: Pipeline, store: Store, start: QueryStart) -> None:
         self._spark = spark
         self._pipeline = pipeline
         self._store = store
-        self._listed_for = listed_for
+        self._start = start
         # A scan is listed once, when the query starts.
         self._listed: dict[str, FilesRead] = {}
 
@@ -62,13 +60,14 @@ class JoinedRead:
         """See that a batch reads the files that are there now.
 
         A batch for which the query has started again reads what that start has listed. So a folder that
-        changes all the time delays each batch by one start and stops none.
+        changes all the time delays each batch by one start and stops none. A batch that is finished or made
+        again reads its own files.
 
         Raises:
             StartAgainError: If a folder has other files.
             AbsentError: TIDE-JOIN-001, if it has none.
         """
-        if not read.files or batch_id == self._listed_for:
+        if not read.files or batch_id == self._start.settled_for:
             return
         now = listings_now(self._spark, self._pipeline)
         if any(now[name].read != files for name, files in read.files.items()):

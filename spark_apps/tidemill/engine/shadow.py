@@ -178,8 +178,9 @@ class Shadow:
         for batch_id in self.stretch.batches:
             self._plan(folder, batch_id, self.planned[batch_id])
             told = self._entries.get(batch_id)
-            begun = None if told is None or told.joined == Joined() else Begun(batch_id, told.joined)
-            self._run(begun)
+            joined = Joined() if told is None else told.joined
+            self._bring_listings(joined)
+            self._run(None if joined == Joined() else Begun(batch_id, joined))
             made = CheckpointBatches(self.store, folder)
             if (made.last_planned(), made.last_committed()) != (batch_id, batch_id):
                 raise InternalError(
@@ -189,6 +190,13 @@ class Shadow:
                     fix="report this with the part's log",
                 )
             log.info("shadow", pipeline=self.copy.name, batch_id=batch_id, last=self.stretch.last)
+
+    def _bring_listings(self, joined: Joined) -> None:
+        """Copy the listings of joined folders to where the copy looks for its own."""
+        for read in joined.files.values():
+            content = self.store.read(self.origin.layout.listing(self.origin.name, read.digest))
+            if content is not None:
+                self.store.write(self.copy.layout.listing(self.copy.name, read.digest), content)
 
     def _run(self, begun: Begun | None) -> None:
         try:

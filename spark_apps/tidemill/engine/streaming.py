@@ -213,7 +213,7 @@ def start_query(
     writer = _batch_writer(spark, run, flow, asides, step_done)
     reporter.memory_tables = writer.memory_tables
     if pipeline.spec.joined:
-        writer.joined = JoinedRead(spark, pipeline, run.store, start.listed_for)
+        writer.joined = JoinedRead(spark, pipeline, run.store, start)
     writer.discovery = discovery if discovery.columns else None
     writer.poison = poison
     writer.untimed = untimed if has_windows(flow.frame) else None

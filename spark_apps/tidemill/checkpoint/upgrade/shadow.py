@@ -130,10 +130,6 @@ class ShadowLayout(Layout):
         """Return the pattern that Spark reads in such a folder."""
         return self.live.folder_pattern(path)
 
-    def listing(self, pipeline: str, digest: str) -> str:
-        """File with the files that a joined folder had."""
-        return self.live.listing(pipeline, digest)
-
 
 def tables_to_compare(pipeline: Pipeline, generation: str) -> list[str]:
     """Return the declared, existing tables that the version of the newest batch writes."""
