@@ -1,1 +1,1 @@
-"""The driver process: session, run loop of the three modes, drain, progress."""
+"""The driver process: session, run loops of the three modes, drain and progress."""

@@ -1,4 +1,4 @@
-"""May this driver start its query now? Asked before each start, also after a source that was away."""
+"""The gate check of a driver before each start of its query, also after a source was unavailable."""
 
 from __future__ import annotations
 
@@ -18,22 +18,23 @@ log = structlog.get_logger()
 
 
 def admit(run: RunContext) -> RunContext:
-    """Ask the gate, with the broker's word; returns the run with the topics' ids, for the ledger.
+    """Run the gate with facts from the broker; return the run with the topics' ids, for the ledger.
 
-    Called after the epoch was claimed: an older driver begins no batch any more, so what the gate sees stays.
+    The driver has claimed its epoch before. Older drivers therefore begin no batch any more, so the checked
+    facts cannot change.
 
     Raises:
-        GateRefusedError: Why the query must not start.
+        GateRefusedError: The reason why the query must not start.
         UnavailableError: If no broker answers.
     """
     check_holds(run.store, run.pipeline.layout, run.pipeline.name, run.own_hold)
     if run.mode == "backfill":
         return run
     facts = gather_facts(run.store, run.pipeline, run.generation)
-    # Perhaps another than declared: a run by hand in the other mode.
+    # The mode may differ from the declared one, because an operator can run a pipeline in the other mode.
     trigger = run.pipeline.spec.run.trigger_of(run.mode)
     facts = replace(facts, declared=replace(facts.declared, trigger=trigger))
-    # What storage says is refused even while the broker is unavailable.
+    # Problems that storage shows are refused even while the broker is unavailable.
     check(facts)
     facts = with_topics(facts, run.pipeline)
     check(facts)
@@ -44,14 +45,14 @@ def admit(run: RunContext) -> RunContext:
 
 
 def generation_to_run(store: Store, pipeline: Pipeline) -> str:
-    """The checkpoint that a start goes on with: a new one if the source cannot be read again."""
+    """Return the checkpoint generation of the next start: a new one if the source cannot be read again."""
     begin = read_or_create_current if pipeline.spec.is_replayable else begin_anew
     return begin(store, pipeline.layout, pipeline.name).generation
 
 
 def _say(run: RunContext, facts: CheckpointFacts) -> None:
-    """Log what does not forbid the start."""
-    # By now the status is this driver's own.
+    """Log the findings that do not forbid the start."""
+    # The status document already belongs to this driver.
     mine = facts.last_driver is not None and facts.last_driver.run_id == run.run_id
     for finding in examine(replace(facts, last_driver=None) if mine else facts):
         told = {name: value for name, value in finding.facts.items() if name != "pipeline"}

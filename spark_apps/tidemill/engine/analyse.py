@@ -1,7 +1,7 @@
-"""`python -m tidemill.engine.analyse --pipeline NAME`: what is proven of its rows, kept for backfill plans.
+"""`python -m tidemill.engine.analyse --pipeline NAME`: store facts about the rows, for backfill plans.
 
-Its answer is what the transform does wrongly, and which sinks cannot take its rows. Every driver does both at
-its start. This process does it for code that no driver has run yet.
+The result lists the mistakes of the transform and the sinks that cannot take its rows. Every driver makes the
+same checks at its start. This process makes them for code that no driver has run yet.
 """
 
 from __future__ import annotations
@@ -27,10 +27,10 @@ from tidemill.storage.store import Store
 
 
 def analyse(spark: SparkSession, pipeline: Pipeline) -> list[dict[str, Any]]:
-    """Build the pipeline's flow as a stream's, which reads nothing, and keep what is proven of it.
+    """Build the pipeline's flow as for a stream, without reading, and store the proven origin of its rows.
 
     Returns:
-        What was found in the transform, the sinks and existing tables, as `TidemillError.as_document`, with
+        Findings in the transform, the sinks and existing tables, as `TidemillError.as_document`, with
         `warns`.
     """
     layout = pipeline.layout
@@ -47,7 +47,7 @@ def analyse(spark: SparkSession, pipeline: Pipeline) -> list[dict[str, Any]]:
 
 
 def _check_sink(pipeline: Pipeline, flow: Flow, place: int) -> dict[str, Any] | None:
-    """Why a sink cannot take the rows; None if it can. One that does not answer now is only reported."""
+    """Return the reason why a sink cannot take the rows; None if it can. An unavailable sink only warns."""
     try:
         build_output(pipeline, flow, place).check()
     except TidemillError as error:
@@ -56,10 +56,10 @@ def _check_sink(pipeline: Pipeline, flow: Flow, place: int) -> dict[str, Any] | 
 
 
 def check_same_definition(arguments: argparse.Namespace) -> Pipeline:
-    """The pipeline as it is where Spark runs.
+    """Return the pipeline as it is defined where Spark runs.
 
     Raises:
-        SpecError: TIDE-SPEC-043, if it is another one than where the part was asked for.
+        SpecError: TIDE-SPEC-043, if its definition differs from the one where the part was requested.
     """
     environment = load_environment(find_project(arguments.project), arguments.env)
     pipeline = resolve_pipeline(environment, arguments.pipeline)
@@ -85,6 +85,6 @@ def _act(spark: SparkSession, arguments: argparse.Namespace) -> list[dict[str, A
 if __name__ == "__main__":
     parser = argparse.ArgumentParser(prog="tidemill.engine.analyse", description=__doc__)
     parser.add_argument("--definition", required=True)
-    # Names the part: another release may find something else in the same code.
+    # Part of the name of the part, because another release may find other problems in the same code.
     parser.add_argument("--release", required=True)
     sys.exit(run_part(parser, _act))

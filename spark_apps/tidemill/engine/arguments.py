@@ -1,4 +1,4 @@
-"""The command line of a driver. Without Spark, so that what stands in for a driver in tests reads it, too."""
+"""The command line of a driver. It imports no Spark, so fake drivers in tests can parse it as well."""
 
 from __future__ import annotations
 
@@ -8,7 +8,7 @@ from datetime import UTC, datetime
 
 
 def parse_arguments(argv: Sequence[str] | None = None) -> argparse.Namespace:
-    """What a driver was asked to do; ends the process with 2 for words that it does not know."""
+    """Return the parsed arguments; end the process with exit code 2 if they are invalid."""
     parser = argparse.ArgumentParser(prog="tidemill.engine.driver", description="One run of one pipeline.")
     parser.add_argument("--project", help="folder that holds conf/ and spark_apps/transforms/")
     parser.add_argument("--env", help="name or file of the environment")

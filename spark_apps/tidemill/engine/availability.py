@@ -1,4 +1,4 @@
-"""Waiting for a source that does not answer, and trying again after one that went away."""
+"""Waits for a source that does not answer, and retries after a source was lost."""
 
 from __future__ import annotations
 
@@ -21,20 +21,20 @@ from tidemill.spec.files_source import FilesSource
 from tidemill.spec.project import Pipeline
 from tidemill.storage.store import Store
 
-# Waits between attempts, in seconds: quick at first, for a broker that restarts, then gentle.
+# Waits between attempts, in seconds: short at first, for a broker that restarts, then longer.
 FIRST_WAIT_SECONDS = 1.0
 LONGEST_WAIT_SECONDS = 30.0
 
-# How long one driver keeps trying before it gives up with exit 69, in seconds. The control plane starts it
-# again after a pause; a new process also gets rid of whatever the old one had wrong about the network.
+# Maximum time for which one driver retries before it exits with 69, in seconds. The control plane starts it
+# again after a pause. A new process also drops outdated network state, such as cached addresses.
 PATIENCE_SECONDS = 600.0
 
-# What a broker that refuses a token, and a client that can get none, look like in Spark's words.
+# Errors that Spark reports when a broker refuses a token, or when a client cannot get a token.
 _MAYBE_OF_TOKENS = frozenset({"TIDE-SRC-001", "TIDE-SRC-003"})
 
 
 class Backoff:
-    """Growing waits with jitter, until the patience is used up; a success starts anew."""
+    """Exponential backoff with jitter, up to `PATIENCE_SECONDS` in total; a success resets it."""
 
     def __init__(self, drain: Drain, reporter: Reporter) -> None:
         self._drain = drain
@@ -43,14 +43,14 @@ class Backoff:
         self._waited = 0.0
 
     def succeeded(self) -> None:
-        """Start anew: the source answered."""
+        """Reset the backoff, because the source answered."""
         self._attempt, self._waited = 0, 0.0
 
     def wait(self, error: UnavailableError) -> bool:
-        """Say why and wait; False if a drain came meanwhile.
+        """Report the reason and wait; return False if a drain was requested during the wait.
 
         Raises:
-            UnavailableError: The error itself, once the patience is used up.
+            UnavailableError: The given error, if the waits have used up `PATIENCE_SECONDS`.
         """
         if self._waited >= PATIENCE_SECONDS:
             raise error
@@ -62,13 +62,13 @@ class Backoff:
 
 
 def check_source(pipeline: Pipeline) -> None:
-    """See that each source is there, before Spark needs minutes to say so or fails for good.
+    """Check that each source exists, because Spark would need minutes to report it or would fail for good.
 
     Raises:
         UnavailableError: TIDE-SRC-001, if no broker answers.
-        AbsentError: TIDE-SRC-002 for a topic, TIDE-SRC-005 for a table or folder, TIDE-JOIN-001 for a folder
-            to join with, that does not exist.
-        SpecError: TIDE-CDC-005 for a table without the change feed that is to be read.
+        AbsentError: If something to read does not exist: TIDE-SRC-002 for a topic, TIDE-SRC-005 for a table
+            or folder, TIDE-JOIN-001 for a joined folder.
+        SpecError: TIDE-CDC-005, if a table to read has no change feed but the source needs it.
     """
     for table in pipeline.spec.tables.values():
         _check_table(pipeline, table)
@@ -79,13 +79,13 @@ def check_source(pipeline: Pipeline) -> None:
 
 
 def failure_of(pipeline: Pipeline, error: Exception) -> TidemillError:
-    """What a failure means, after a look at the tokens if a broker refused one while Spark ran.
+    """Return the Tidemill error for a failure; if a broker refused a token during the run, check the tokens.
 
-    A token that could not be renewed in time is refused like a wrong password, but waiting helps: what is
-    wrong for good is found when the next one is asked for, here or at the next start.
+    A token that could not be renewed in time is refused like a wrong password, but waiting helps. A permanent
+    error shows when the next token is requested, here or at the next start.
     """
     failure = classify(error)
-    # What Spark met, or a task raised, names no pipeline.
+    # Errors from Spark or from a task do not name the pipeline.
     failure.fix = failure.fix.replace("PIPELINE", pipeline.name)
     if isinstance(error, TidemillError) or failure.error_id not in _MAYBE_OF_TOKENS:
         return failure
@@ -108,7 +108,7 @@ def failure_of(pipeline: Pipeline, error: Exception) -> TidemillError:
 
 
 def _clients_by_token(pipeline: Pipeline) -> list[KafkaClient]:
-    """Of sources and of sinks."""
+    """Return the Kafka clients of sources and sinks that log in with a token."""
     clients = [kafka_client(each) for each in pipeline.streams.values() if each.spec.source.is_kafka]
     if any(sink.kafka is not None for sink in pipeline.spec.sinks):
         clients.append(environment_client(pipeline.environment))
@@ -147,14 +147,14 @@ def _check_change_feed(pipeline: Pipeline, name: str) -> None:
 
 
 def _has_folder(pipeline: Pipeline, files: FilesSource) -> bool:
-    """True if a folder exists, even an empty one.
+    """Return True if a folder exists, even an empty one.
 
-    In an object store a folder without files does not exist. One whose files were read before counts as
-    empty. Folders outside of the storage root are Spark's to look at.
+    In an object store a folder without files does not exist. If the pipeline has read files from it before,
+    it counts as empty. Folders outside the storage root are left to Spark.
     """
     path = pipeline.layout.folder(files.path)
     local = path.removeprefix("file://")
-    # Where there is a wildcard, Spark looks.
+    # Spark resolves wildcards.
     if WILDCARDS & set(files.path):
         return True
     if "://" not in local:
@@ -167,7 +167,7 @@ def _has_folder(pipeline: Pipeline, files: FilesSource) -> bool:
 
 
 def _has_read(store: Store, pipeline: Pipeline) -> bool:
-    """True if the pipeline has planned a batch."""
+    """Return True if the pipeline has planned a batch."""
     current = read_current(store, pipeline.layout, pipeline.name)
     if current is None:
         return False
@@ -176,7 +176,7 @@ def _has_read(store: Store, pipeline: Pipeline) -> bool:
 
 
 def _check_joined_folder(part: Pipeline, name: str) -> None:
-    """Look where that takes no Spark; Spark finds the files, and whether one has content."""
+    """Check that the folder exists, where that needs no Spark; Spark lists the files and their content."""
     declared = part.spec.source.chosen.path
     path, root = part.layout.folder(declared), part.layout.root
     local = path.removeprefix("file://")

@@ -1,4 +1,4 @@
-"""Carrying out a backfill plan, chunk by chunk, from where a driver before has come to."""
+"""The run of a backfill plan, chunk by chunk, from the point that an earlier driver reached."""
 
 from __future__ import annotations
 
@@ -44,33 +44,34 @@ def run_backfill(
     plan: BackfillPlan,
     step_done: StepDone = nothing_more,
 ) -> None:
-    """Compute the range, chunk by chunk, and bring it into each table. Running it again changes no row.
+    """Compute the range, chunk by chunk, and write it into each table. Running it again changes no row.
 
-    Killed anywhere and repeated, it comes to the same end, without the chunks that are done; between any two
-    steps each record is in a table or in the quarantine.
+    A backfill that was killed at any point can be repeated. It skips finished chunks and gives the same
+    result. Between any two steps each record is in a table or in the quarantine.
 
-    1. A pipeline that has never run live is held back until all is done.
-    2. The plan still holds; asked again before each commit.
-    3. The offsets of the records, where they were chosen by time.
-    4. Rows. Rejected records that the quarantine does not hold yet are added to it, and rows that violate
-       an expectation.
-    5. Each table: the rows of the range are replaced, in one commit.
-    6. Records that are in the tables now leave the quarantine and the table of late ones: nothing of a range
-       is late.
-    7. Where rows are published later, all this went into a staging area so far, and ends there until a person
-       asks for it; then `publish_staged` takes it into the tables. There, 4. begins by taking back what a
-       chunk that was killed has set aside: the tables that readers see do not tell of it.
+    1. Hold a pipeline that has never run live, until the backfill is finished.
+    2. Check that the plan still holds; repeat the check before each commit.
+    3. Find the offsets of the records, if they were selected by time.
+    4. Compute the rows. Add rejected records and rows that violate an expectation to the quarantine, unless
+       it already has them.
+    5. Replace the rows of the range in each table, in one commit.
+    6. Remove records that are now in the tables from the quarantine and from the late table. No record of a
+       backfilled range is late.
+    7. If rows are published later, all steps so far wrote into a staging area, and the backfill ends there
+       until an operator publishes it; then `publish_staged` copies it into the tables. In this case step 4
+       begins by removing rows that a killed chunk has set aside, because the published tables do not record
+       them.
 
     Raises:
-        UsageError: TIDE-BACK-016, if the plan does not hold any more.
-        DrainedError: If a stop was asked for.
+        UsageError: TIDE-BACK-016, if the plan no longer holds.
+        DrainedError: If a stop was requested.
     """
     progress = ProgressFile(run.store, run.pipeline.layout, plan, run.run_id)
     if progress.now.finished_by == run.run_id:
-        # Killed after its end: nothing is left to do.
+        # The driver was killed after its last step, so no work is left.
         return
     if plan.publish == "later":
-        # Before anything that is staged is given up: a change may be taken back.
+        # Checked before staged rows are discarded, because the change that breaks the plan may be reverted.
         check_still_holds(run.store, run.pipeline, plan)
     if gone := _why_anew(spark, run, plan, progress.now):
         log.warning("begins_anew", plan=plan.digest, reason=gone)
@@ -94,7 +95,7 @@ def run_backfill(
             begun = time.monotonic()
             attempt = ChunkAttempt(spark, run, chunk, progress.now, step_done)
             result = attempt.carry_out()
-            # What is staged is in no table yet.
+            # Staged rows are in no table yet.
             reporter.batch(result if plan.publish == "now" else replace(result, written={}))
             seconds = time.monotonic() - begun
             progress.change(
@@ -111,12 +112,12 @@ def run_backfill(
 
 
 def _why_anew(spark: SparkSession, run: RunContext, plan: BackfillPlan, progress: Progress) -> str:
-    """Why the chunks that are done do not count.
+    """Return the reason why finished chunks cannot be used; empty if they can.
 
-    Other models or code made them, they are gone, or the others cannot be joined with the same files.
+    Other models or code made them, they were deleted, or the joined files have changed.
     """
     if progress.published is not None:
-        # They are in the tables, and what is staged may be deleted.
+        # The chunks are in the tables, and the staged rows may be deleted.
         return ""
     if progress.rules not in (None, run.code.rules):
         return "chunks that are done were made with another model or other code"
@@ -142,7 +143,7 @@ def _standing(path: str, plan: BackfillPlan, first: int) -> set[int]:
 def _chunks(
     spark: SparkSession, run: RunContext, plan: BackfillPlan, progress: ProgressFile, step_done: StepDone
 ) -> list[BackfillPlan]:
-    """The plan in its chunks, the same ones for each driver that goes on with it."""
+    """Return the chunks of the plan, which are the same for each driver that continues it."""
     if plan.chunk is None:
         return [plan]
     if plan.chunk.records is None:
@@ -179,10 +180,12 @@ def _tell(progress: Progress, number: int, result: BatchResult) -> None:
 
 @contextmanager
 def _held_back(run: RunContext, plan: BackfillPlan) -> Iterator[None]:
-    """Let no first start come between: it would begin where the source begins, and write these rows again.
+    """Prevent a first start during the backfill.
 
-    The hold refuses those to come, the epoch fences off one that has passed the gate already. A backfill that
-    fails leaves its hold, which the same command takes up again.
+    It would read from the beginning of the source and write these rows again.
+
+    The hold refuses later starts, and the epoch fences a driver that has already passed the gate. A failed
+    backfill keeps its hold, and the same command takes the hold again.
     """
     if plan.live is not None:
         yield

@@ -1,4 +1,4 @@
-"""Spark's foreachBatch: lets a batch begin, or not, and keeps how it ended."""
+"""The callback for Spark's foreachBatch: starts or refuses each batch, and keeps its result."""
 
 from __future__ import annotations
 
@@ -15,18 +15,18 @@ from tidemill.ledger.entry import LedgerEntry
 
 
 class DrainedError(Exception):
-    """Ends the query before a batch that must not start any more."""
+    """Ends the query before a batch that must not start after a drain request."""
 
 
 class BatchProcessor:
-    """Called by Spark for each batch.
+    """The foreachBatch callback.
 
     Args:
-        writer: Writes it.
-        entry_for: Makes the batch's ledger entry, without an output's name.
-        drain: Asked before each batch.
+        writer: Writes the batch.
+        entry_for: Returns the batch's ledger entry, without an output name.
+        drain: Checked before each batch.
         others: Lets a backfill commit first.
-        on_result: Told what a batch wrote.
+        on_result: Called with the result of each batch.
     """
 
     def __init__(
@@ -44,16 +44,16 @@ class BatchProcessor:
         self._on_result = on_result
         self.failure: BaseException | None = None
         self.last_finished: int | None = None
-        # The batch to finish with the tables that it was begun with; none after it is written.
+        # The batch that must finish with the tables it began with; None after it is written.
         self.begun: Begun | None = None
-        # Called before a batch is refused because of a drain or a new start, which Spark takes for a failure
-        # of the query.
+        # Called before a batch is refused because of a drain or a new start, which Spark treats as a query
+        # failure.
         self.before_refusal: Callable[[], None] = lambda: None
         # Held while a batch writes.
         self.writing = threading.Lock()
 
     def __call__(self, frame: DataFrame, batch_id: int) -> None:
-        """Write one batch; keeps an error, which Spark would turn into text."""
+        """Write one batch; keep any error, because Spark would convert it to text."""
         try:
             self._others.wait()
             if self._drain.requested:

@@ -1,7 +1,8 @@
-"""What a few batches have done to a table, and to a copy of it: the rows of all files that either touched.
+"""The changes of a few batches in a table and in its copy: the rows of all files that either changed.
 
-Every other file is the same in both, or, of a table that rows are only added to, in neither. Files are read
-as Parquet: a table that keeps a part of its rows elsewhere would not have been copied (TIDE-CKPT-078).
+All other files are the same in both. In a table with only appended rows, the other files are in neither
+result. Files are read as Parquet, because a table that keeps part of its rows elsewhere would not have been
+copied (TIDE-CKPT-078).
 """
 
 from __future__ import annotations
@@ -25,11 +26,11 @@ class BatchesOf:
     """Batches of a generation in a table.
 
     Args:
-        path: The table; perhaps there is none.
-        pipeline: Whose batches.
-        generation: Of which generation.
-        batches: Which.
-        before: Version of the table before the first one, if it has rows that the copy has, too.
+        path: The table, which may not exist.
+        pipeline: Pipeline of the batches.
+        generation: Generation of the batches.
+        batches: Batch numbers.
+        before: Version of the table before the first batch, if that version has rows that the copy also has.
     """
 
     path: str
@@ -39,7 +40,7 @@ class BatchesOf:
     before: int | None = None
 
     def commits(self) -> list[tuple[int, Commit]]:
-        """Number and commit of each of these batches that changed the table, falling."""
+        """Return number and commit of each batch that changed the table, newest first."""
         found = (
             (number, commit)
             for commit in History(self.path, open_table(self.path))
@@ -49,19 +50,19 @@ class BatchesOf:
         return [(number, commit) for number, commit in recent if number in self.batches]
 
     def versions(self) -> list[int]:
-        """Of the table after each of them, falling."""
+        """Return the table version after each batch, newest first."""
         return [commit.version for _, commit in self.commits()]
 
 
 def rows_touched(
     spark: SparkSession, both: tuple[BatchesOf, BatchesOf], columns: StructType | None = None
 ) -> tuple[DataFrame, DataFrame]:
-    """The rows of each of two tables after its batches.
+    """Return the rows of each of two tables after its batches.
 
     Args:
         spark: The session.
-        both: The table, and its copy.
-        columns: Of a table that is not there, or was not there yet.
+        both: The table and its copy.
+        columns: Columns for a table that does not exist, or did not exist yet.
     """
     versions = [one.versions() for one in both]
     touched = frozenset[str]().union(
@@ -75,7 +76,7 @@ def rows_touched(
 
 
 def columns_of(spark: SparkSession, path: str, version: int | None = None) -> StructType:
-    """Columns of a table, by default of its newest version."""
+    """Return the columns of a table, by default of its newest version."""
     reader = spark.read.format("delta")
     return (reader if version is None else reader.option("versionAsOf", version)).load(path).schema
 
@@ -88,6 +89,6 @@ def _rows(
     found, schema = sorted(files_of(path, version) & frozenset(files)), columns_of(spark, path, version)
     if not found:
         return spark.createDataFrame([], schema)
-    # A partition's folder may have brackets in its name.
+    # The name of a partition's folder may contain brackets, which Spark would read as a wildcard.
     reader = exact_reader(spark).schema(schema).option("basePath", path)
     return reader.parquet(*(f"{path}/{unquote(name)}" for name in found))

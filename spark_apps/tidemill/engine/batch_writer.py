@@ -1,4 +1,4 @@
-"""Writing one micro-batch: records that are set aside first, then every output, each once."""
+"""The writer of one micro-batch: first the records that are set aside, then every output, each once."""
 
 from __future__ import annotations
 
@@ -29,17 +29,17 @@ from tidemill.sinks.batch_commit import BatchCommit, Staged, Written
 from tidemill.sinks.memory_sink import MemoryTable
 from tidemill.storage.parquet_part import PartFile
 
-# Most of the offsets that an error shows, in characters.
+# Maximum length of the offsets in an error, in characters.
 SHOWN_OFFSETS = 300
 
 
 @dataclass(frozen=True)
 class BatchResult:
-    """Rows that one batch wrote, by output, and the number of records that it rejected or left out.
+    """Rows that one batch wrote, by output, and the number of records that it rejected or dropped.
 
-    Left out are `late` rows and, where windows drop them, rows without an event time (`no_event_time`).
-    `expectations` has the counts of each table that was written and has some, `times` says how long it was
-    at each output. `watermarks` has the watermark of each of several streams after the batch.
+    Dropped are `late` rows and, where windows drop them, rows without an event time (`no_event_time`).
+    `expectations` has the counts of each written table with expectations. `times` has the duration at each
+    output. `watermarks` has the watermark of each stream after the batch, if there are several streams.
     """
 
     batch_id: int | None
@@ -54,7 +54,7 @@ class BatchResult:
 
 @dataclass(frozen=True)
 class _Read:
-    """What reading a batch made, by output: what is ready to be committed, what expectations said, times."""
+    """Result of reading a batch, by output: staged commits, results of expectations, and times."""
 
     staged: dict[str, Staged]
     checked: dict[str, CheckedRows]
@@ -62,24 +62,24 @@ class _Read:
 
     @property
     def quarantined(self) -> list[PartFile]:
-        """Data files of the quarantine, with rows that violate expectations."""
+        """Return the data files of the quarantine with rows that violate expectations."""
         return [part for checked in self.checked.values() for part in checked.quarantined]
 
     @property
     def set_aside(self) -> dict[str, str] | None:
-        """Digest of the rows that violate expectations, by output; None if nothing was expected."""
+        """Return a digest of the rows that violate expectations, by output; None without expectations."""
         return {name: checked.digest for name, checked in self.checked.items()} or None
 
 
 class BatchWriter:
-    """Writes the batches of one query.
+    """Writer for the batches of one query.
 
     Args:
         outputs: Tables are written first, then the others, each in order.
-        asides: Tables of records that are set aside: the quarantine, which takes rows that violate
-            expectations, too, and late rows.
+        asides: Tables of records that are set aside: late rows, and the quarantine, which also takes rows
+            that violate expectations.
         state: Finds the stateful operators.
-        late_split: Tells which rows are late; None where Spark drops them.
+        late_split: Separates late rows; None where Spark drops them.
     """
 
     def __init__(
@@ -89,44 +89,44 @@ class BatchWriter:
         state: StateOperators,
         late_split: LateSplit | None = None,
     ) -> None:
-        # Tables first: they tell a later driver what a batch was begun with; topics and files cannot.
+        # Tables first, because they record the inputs with which a batch began, for a later driver. Topics
+        # and files cannot record that.
         self._outputs = sorted(outputs, key=lambda output: output.log is None)
         self._asides = asides
         self._state = state
         self._late_split = late_split
-        # Finds the contents of the tables and folders that a batch is joined with; None without such.
+        # Finds the contents of joined tables and folders; None without joins.
         self.joined: JoinedRead | None = None
-        # The columns that streams discover; None where all are declared.
+        # Columns of streams that discover them; None if all columns are declared.
         self.discovery: Discovery | None = None
-        # Records that batches leave out, because the transform fails at them.
+        # Records that batches skip, because the transform fails on them.
         self.poison: Sequence[PoisonRecord] = ()
-        # Counts the rows without an event time; None where no window drops them.
+        # Counts the rows without an event time; None if no window drops them.
         self.untimed: UntimedRows | None = None
-        # Carries the watermark of each stream over restarts; None where there is one watermark at most.
+        # Carries the watermark of each stream over restarts; None if there is at most one watermark.
         self.watermarks: StreamWatermarks | None = None
-        # Spark repeats a batch only as the first one of a query.
+        # Spark repeats only the first batch of a query.
         self._may_be_repeated = True
 
     @property
     def memory_tables(self) -> dict[str, MemoryTable]:
-        """The tables in memory, by their outputs."""
+        """Return the tables in memory, by output."""
         return {output.name: output.memory for output in self._outputs if output.memory is not None}
 
     def write(self, frame: DataFrame, entry: LedgerEntry) -> BatchResult:
         """Write one batch.
 
-        1. Look which outputs hold the batch already; a driver that must not write ends here. So does one
-           that is joined with other files than are there now, to list them again.
-        2. Read all rows, once: into files of the arrow writer, else into the cache. Rejected records, late
-           rows and the state of stateful operators come into being by reading. New columns of files are
-           known then, and end the query before anything is committed; so does an expectation that must not
-           be violated. The watermarks after the batch are kept then, before `commits/N` says that it is
-           finished.
-        3. Commit the rejected records, and the late ones. As they are first, a table that holds a batch
-           proves that nothing of it is missing there.
-        4. Commit each output, in order. After a crash in between the batch is repeated: what is there is
-           left alone, and only the same code, with the same contents of joined tables and folders and the
-           same rows in the quarantine, may write the rest.
+        1. Find the outputs that already hold the batch. A driver that must not write ends here. So does a
+           driver whose listed joined files are outdated; it starts again to list them.
+        2. Read all rows once: into files of the arrow writer, otherwise into the cache. The read produces
+           rejected records, late rows and the state of stateful operators. After it, new columns of files are
+           known and end the query before any commit, and so does a violated expectation that must hold. The
+           watermarks after the batch are then stored, before `commits/N` marks the batch as finished.
+        3. Commit the rejected records and the late rows. Because they are first, a table that holds a batch
+           proves that none of them is missing.
+        4. Commit each output, in order. After a crash between two commits the batch is repeated. Outputs that
+           hold the batch stay unchanged. The rest is written only with the same code, the same contents of
+           joined tables and folders, and the same rows in the quarantine.
         """
         # 1.
         if self.watermarks is not None:
@@ -184,7 +184,7 @@ class BatchWriter:
     def _with_joined(
         self, frame: DataFrame, entry: LedgerEntry, held: Mapping[str, LedgerEntry], unwritten: Sequence[str]
     ) -> LedgerEntry:
-        """Return the entry with the contents that the batch is joined with, if they may be used for it."""
+        """Return the entry with the joined contents of the batch, if the batch may use them."""
         if self.joined is None:
             return entry
         joined = self.joined.of(frame)
@@ -195,7 +195,7 @@ class BatchWriter:
         return found
 
     def _look(self, entry: LedgerEntry) -> dict[str, LedgerEntry]:
-        """Entries of the batch that are committed, by output."""
+        """Return the committed entries of the batch, by output."""
         found = {
             o.name: o.log.look(BatchCommit.of(entry, o.name)) for o in self._outputs if o.log is not None
         }
@@ -216,10 +216,11 @@ class BatchWriter:
         *,
         apart: bool,
     ) -> Iterator[_Read]:
-        """Step 2.
+        """Run step 2.
 
-        With `apart` each partition is computed by a task of its own, before a writer puts several into one:
-        there Spark 4.2 takes the state that an aggregation has read for that of the next operator, and fails.
+        If `apart` is true, a separate task computes each partition, before a writer puts several into one
+        task. In one task Spark 4.2 confuses the state of an aggregation with that of the next operator, and
+        fails.
         """
         for aside in self._asides:
             aside.forget()
@@ -239,7 +240,7 @@ class BatchWriter:
             if apart:
                 _compute(rows)
             elif not extra and not expected:
-                # Those that read when they stage come before those that only do at their commit.
+                # Outputs that read while they stage come before outputs that read at their commit.
                 times.reader = max(left, key=lambda output: output.reads_when_staging).name
             checked = {
                 name: self._check(expectations, self._shaped(name, rows, cached), entry)
@@ -255,10 +256,10 @@ class BatchWriter:
             yield _Read(staged, checked, times)
 
     def _expected(self, left: Sequence[Output]) -> dict[str, TableExpectations]:
-        """What is expected, by output.
+        """Return the expectations, by output.
 
-        Of a batch that is repeated the outputs that hold it are asked, too: the quarantine's rows of the
-        batch are counted in the entries of all.
+        If a batch is repeated, outputs that already hold it are included, because the entries of all outputs
+        count the batch's rows in the quarantine.
         """
         outputs = self._outputs if left else []
         return {o.name: o.rows.expectations for o in outputs if o.rows.expectations is not None}
@@ -268,7 +269,8 @@ class BatchWriter:
         shaped = taken.of(rows)
         if taken.transform is None:
             return shaped
-        # It may give other rows each time, such as the first of equal ones; what is counted is written.
+        # The transform may return different rows each time, e.g. the first of several equal rows. The cache
+        # makes sure that the counted rows are the written rows.
         shaped = shaped.persist(StorageLevel.MEMORY_AND_DISK)
         cached.callback(shaped.unpersist)
         return shaped

@@ -1,4 +1,4 @@
-"""Ending Spark's running work when a stop is asked for; the calls that wait for it then fail."""
+"""Cancellation of running Spark jobs when a stop is requested; calls that wait for the jobs then fail."""
 
 from __future__ import annotations
 
@@ -11,23 +11,23 @@ from pyspark.sql import SparkSession
 from tidemill.engine.batch import DrainedError
 from tidemill.engine.drain import Drain
 
-# How often a stop is looked for, in seconds: what a person who stopped it may wait for, at most.
+# Interval between checks for a stop, in seconds: the maximum delay before an operator's stop has an effect.
 LOOK_SECONDS = 0.5
 
 
 @contextmanager
 def cancelled_by(drain: Drain, spark: SparkSession) -> Iterator[None]:
-    """Cancel the block's Spark jobs once a drain is requested. A commit is one file, never half done.
+    """Cancel the Spark jobs of the block once a drain is requested. A commit is one file, so never half done.
 
     Raises:
-        DrainedError: In place of what a cancelled job raised.
+        DrainedError: Instead of the error of a cancelled job.
     """
     done = threading.Event()
 
     def watch() -> None:
         while not done.wait(LOOK_SECONDS):
             if drain.requested:
-                # Again and again: the block may be between two jobs.
+                # Repeated, because the block may be between two jobs.
                 spark.sparkContext.cancelAllJobs()
 
     thread = threading.Thread(target=watch, name="cancel-on-drain", daemon=True)

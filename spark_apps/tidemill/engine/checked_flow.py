@@ -1,4 +1,4 @@
-"""The flow of a driver's query: built, checked against Spark's rules, and what is proven of it kept."""
+"""The flow of a driver's query, built and checked against Spark's rules, with its proven facts stored."""
 
 from __future__ import annotations
 
@@ -20,8 +20,8 @@ from tidemill.ledger.entry import Joined
 
 log = structlog.get_logger()
 
-# The number of partitions is the gate's to compare. State that cannot be read cannot be compared, which the
-# upgrade check reports before.
+# The gate compares the number of partitions. Unreadable state cannot be compared; the upgrade check reports
+# it earlier.
 _NOT_HERE = ("TIDE-CTRL-084", "TIDE-CTRL-088")
 
 
@@ -31,13 +31,13 @@ def checked_flow(
     collectors: Collectors,
     joined: Joined | None = None,
 ) -> Flow:
-    """Build the flow and see that Spark can run it; starts nothing.
+    """Build the flow and check that Spark can run it; start nothing.
 
     Args:
-        run: Whose flow.
-        streams: What each stream gives, by name.
-        collectors: Take what does not go into rows.
-        joined: Contents of tables and folders that are joined, in the place of the newest ones.
+        run: The run.
+        streams: DataFrame of each stream, by name.
+        collectors: Collect records and columns that do not become rows.
+        joined: Contents of joined tables and folders, instead of the newest ones.
 
     Raises:
         SpecError: TIDE-PLAN-…
@@ -56,9 +56,10 @@ def checked_flow(
 
 
 def check_state(run: RunContext, frame: DataFrame, version: PlannedVersion) -> None:
-    """Refuse code whose stateful operators compute something else than the state holds, also if accepted.
+    """Refuse code whose stateful operators do not fit the state, even if an operator has accepted the code.
 
-    Spark describes the columns of the state only where the code was changed, because that takes it a second.
+    The columns of the state are compared only if the code has changed, because Spark needs a second to
+    describe them.
 
     Raises:
         GateRefusedError: As the upgrade check, such as TIDE-CTRL-085.

@@ -1,4 +1,4 @@
-"""One chunk of a backfill, computed once and brought into each table by writes that may be repeated."""
+"""One chunk of a backfill, computed once and written into each table by repeatable writes."""
 
 from __future__ import annotations
 
@@ -29,14 +29,14 @@ from tidemill.sinks.range_writer import replace_rows
 
 
 class ChunkAttempt:
-    """One attempt at a chunk, or at all of a plan; the steps are those of `run_backfill`.
+    """One attempt at a chunk or at a whole plan; step numbers refer to `run_backfill`.
 
     Args:
         spark: The session.
         run: The run.
         plan: The chunk.
-        progress: What was done before.
-        step_done: Told after each step.
+        progress: Progress before this attempt.
+        step_done: Called after each step.
     """
 
     def __init__(
@@ -55,7 +55,7 @@ class ChunkAttempt:
         staging = staging_of(run.pipeline.layout, plan, progress) if plan.publish == "later" else None
         self._tables = RangeTables(run, staging)
         self._done = frozenset(progress.done)
-        # All tables and chunks are written with the same rows of those that are joined.
+        # All tables and chunks use the same version of joined rows.
         self._joined = progress.joined
         self._discovery = known_columns(spark.sparkContext, run.store, run.pipeline)
         self._range = RangeRows(spark, run.pipeline, plan, self._joined, self._discovery)
@@ -63,18 +63,18 @@ class ChunkAttempt:
 
     @property
     def poison(self) -> int:
-        """Records that were left out because the transform fails at them."""
+        """Return the number of records that were left out because the transform fails on them."""
         return len(self._range.poison_records or ())
 
     @property
     def found(self) -> Found | None:
-        """Offsets of the records; None if the source has none."""
+        """Return the offsets of the records; None if the source has none."""
         if self._range.start is None or self._range.end is None:
             return None
         return Found(start=self._range.start, end=self._range.end, seconds=0)
 
     def find(self) -> tuple[Positions | None, Positions | None]:
-        """See that the plan still holds and the source has its records; returns their offsets."""
+        """Check that the plan still holds and the source has its records; return their offsets."""
         # 2.
         self.check()
         self._range.find_records()
@@ -92,7 +92,7 @@ class ChunkAttempt:
         return self._write()
 
     def check(self) -> None:
-        """See that the plan still holds."""
+        """Check that the plan still holds."""
         check_still_holds(self._run.store, self._pipeline, self._plan)
 
     def _write(self) -> BatchResult:
@@ -104,7 +104,7 @@ class ChunkAttempt:
         spec = self._pipeline.spec
         with ExitStack() as cached:
             if spec.rejects_records or spec.has_expectations or self._range.untimed is not None:
-                # Computed before anything is written, to know what is rejected.
+                # Computed before any write, because the rejected records must be known first.
                 rows = self._range.computed(files)
                 cached.callback(rows.unpersist)
                 self._discovery.refuse_new()
@@ -128,7 +128,7 @@ class ChunkAttempt:
     def _replace_all(
         self, rows: DataFrame, tables: Sequence[TableRows], checked: Mapping[str, CheckedRows]
     ) -> dict[str, Written]:
-        # A transform may use its rows several times.
+        # A transform may read its rows several times.
         reads = sum(1 if table.taken.transform is None else 2 for table in tables)
         shared = reads > 1 and not rows.is_cached
         rows = rows.persist(StorageLevel.MEMORY_AND_DISK) if shared else rows
@@ -152,7 +152,7 @@ class ChunkAttempt:
         return written
 
     def _drop_late(self) -> None:
-        """Late records that are in the tables now leave theirs, also if `late` has been changed since."""
+        """Remove records from the late table that are now in the tables, even if `late` has changed since."""
         path = self._tables.aside(LATE_OUTPUT)
         files = Quarantine.at(self._spark.sparkContext, path, self._run.run_id, LATE_SCHEMA)
         into = self._tables.rejections(LATE_OUTPUT, self._entry(LATE_OUTPUT))

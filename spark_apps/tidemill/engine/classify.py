@@ -1,4 +1,4 @@
-"""Any exception -> the Tidemill error that says what to do about it."""
+"""Classification of any exception as a Tidemill error, which names the next action."""
 
 from __future__ import annotations
 
@@ -9,22 +9,22 @@ from tidemill.engine.diagnoses import DATA, DIAGNOSES, UNFORESEEN, Diagnosis, di
 from tidemill.errors import TidemillError
 from tidemill.failed_at import CONDITION, cause_in, failed_at, may_quote, raised_in_python, state_of, text_of
 
-# Longest reason kept, in characters: the first lines of a Java exception say it.
+# Maximum length of a reason, in characters. The first lines of a Java exception contain the reason.
 REASON_CHARACTERS = 600
 
-# Texts of the machine, the network and of programs that have no error classes, with the id that each ends
-# with. The first match decides, so the more special ones come first.
+# Patterns for errors of the machine, the network and programs without error classes, each with the id of the
+# resulting error. The first match decides, so specific patterns come first.
 _INFRASTRUCTURE = (
     (r"No space left on device|Disk quota exceeded|File too large", "TIDE-STOR-003"),
     (r"KubernetesClientException.*(?:[Ff]orbidden|Unauthorized)", "TIDE-K8S-021"),
     (r"KubernetesClientException|No pod was found named", "TIDE-K8S-020"),
     (r"ExecutorLostFailure", "TIDE-K8S-023"),
     (
-        # obstore and delta-rs, whose message may be broken into lines; then ABFS and S3A.
+        # obstore and delta-rs, whose message may have line breaks; then ABFS and S3A.
         r"lacked the necessary privileges|Unauthenticated|403 Forbidden|AccessDeniedException|"
         r"AuthenticationFailed|InvalidAccessKeyId|SignatureDoesNotMatch|NoSuchBucket|ContainerNotFound|"
         r"container does not exist|"
-        # Of a pod's identity: its exchange for a token, whose address obstore hides for S3, and its proof.
+        # For a pod's identity: the token request, whose address obstore hides for S3, and the token file.
         r"(?:token request|POST REDACTED)[^{]*?40[01] (?:Bad Request|Unauthorized)|"
         r"reading federated token file|Failed to read token file|"
         r"Error reading token file|Empty token file found",
@@ -35,7 +35,7 @@ _INFRASTRUCTURE = (
         r"AbfsRestOperationException|AWSClientIOException|SdkClientException",
         "TIDE-STOR-004",
     ),
-    # After the disk that is full: a mount that is gone, a disk that fails.
+    # After the pattern for a full disk: a lost mount or a failing disk.
     (r"Generic LocalFileSystem error", "TIDE-STOR-006"),
     (r"SaslAuthenticationException|SASL authentication error|Authentication failed", "TIDE-SRC-003"),
     (r"Some data may have been lost|OffsetOutOfRange|fetch.*[Dd]ata[Ll]oss", "TIDE-SRC-004"),
@@ -44,7 +44,7 @@ _INFRASTRUCTURE = (
         r"UnknownTopicOrPartition|Timed out waiting for a node assignment|DisconnectException|"
         r"org\.apache\.kafka\.common\.errors\.TimeoutException|BrokerNotAvailable|"
         r"Failed to (?:construct|create new) (?:kafka|Kafka)|KAFKA_\w*TIMEOUT|NetworkException|"
-        # A broker that gives nothing for two minutes, such as one that throttles beyond that.
+        # The broker returned no records for two minutes, e.g. because it throttles for longer than that.
         r"NotEnoughReplicas|Connection refused|Cannot fetch record for offset \d+ in",
         "TIDE-SRC-001",
     ),
@@ -59,11 +59,11 @@ _INFRASTRUCTURE = (
         "TIDE-RUN-008",
     ),
 )
-# Asked after the error classes, which name the same damage with its file.
+# Checked after the error classes, which report the same damage with the file name.
 _DAMAGED_STATE = r"RocksDBException: (?:Corruption|IO error)|StateStore.*(?:EOFException|Stream is corrupted)"
 
 
-# An error of ours that a task raised comes back as text in Spark's own: `TidemillError.__str__`.
+# A Tidemill error in a task reaches the driver as text in Spark's exception: `TidemillError.__str__`.
 _RAISED_IN_A_TASK = re.compile(
     r"tidemill\.errors\.(?P<kind>\w+): (?P<error_id>TIDE-[A-Z]+-\d{3})  (?P<problem>[^\n]+)"
     r"(?:\n  (?P<facts>\w+=[^\n]*))?(?:\n  To fix: (?P<fix>[^\n]+))?(?:\n  Runbook: (?P<runbook>\S+))?"
@@ -71,32 +71,32 @@ _RAISED_IN_A_TASK = re.compile(
 _FACT = re.compile(r"(\w+)=(.*?)(?= \w+=|$)")
 
 
-# What has no class of its own to go by, such as an error of Python that a class only wraps.
+# For errors without a specific class, such as a Python error inside a wrapper class.
 _DATA = re.compile(
     r"SQLSTATE: (?:22|23|38|39|42|P0)|PythonException|AnalysisException|ParseException|SparkRuntimeException"
 )
 
-# Where the message of an error class ends, which may have several lines.
+# End of an error class's message, which may have several lines.
 _MESSAGE_END = re.compile(r"SQLSTATE: \w{5}|(?P<trace>\n\s*at |\nCaused by|\n\nJVM stacktrace|\n=== )")
 
-# What py4j begins the error of a call to Java with.
+# Beginning of the py4j error for a call to Java.
 _JAVA_CAUSE = r"^: "
 
-# What is said of code alone, or of what a table is declared to hold, quotes no record in its first line.
+# Errors about code, or about the declaration of a table, quote no record in their first line.
 _OF_DECLARATIONS = re.compile(
     r"(?:Analysis|Parse)Exception\b|\[(?:DELTA_VIOLATE_CONSTRAINT|DELTA_NOT_NULL|NOT_NULL_ASSERT)"
 )
 
 
 def classify(error: BaseException) -> TidemillError:
-    """Return the error itself if it is ours, else what its text or error class says, else TIDE-INT-001."""
+    """Return a Tidemill error unchanged; classify others by text or error class, by default TIDE-INT-001."""
     if isinstance(error, TidemillError):
         return error
     text = text_of(error)
     if (ours := _RAISED_IN_A_TASK.search(text)) is not None:
         return _rebuilt(ours)
     condition, of_class = _error_class(text)
-    # A value that cannot be cast, and what a function raises with it, may hold any words.
+    # The error of a failed cast, or of a function that received the value, may contain any text.
     of_a_value = state_of(text) in ("22", "P0") and of_class in (DATA, None)
     for pattern, error_id in () if of_a_value else _INFRASTRUCTURE:
         if found := re.search(pattern, text):
@@ -116,7 +116,7 @@ def classify(error: BaseException) -> TidemillError:
 def _error_class(text: str) -> tuple[str, Diagnosis | None]:
     """Return the first error class that is not only a wrapper, and its diagnosis.
 
-    What a user's function raises may quote any class.
+    Errors of user functions are skipped, because they may quote any class.
     """
     if raised_in_python(text):
         return "", None
@@ -127,7 +127,7 @@ def _error_class(text: str) -> tuple[str, Diagnosis | None]:
 
 
 def _message_at(text: str, place: int) -> str:
-    """Return the message of an error class: its later lines name the paths, columns or features."""
+    """Return the message of an error class; its later lines name the paths, columns or features."""
     end = _MESSAGE_END.search(text, place)
     message = text[place : len(text) if end is None else end.start("trace") if end["trace"] else end.end()]
     return " ".join(message.split())[:REASON_CHARACTERS]
@@ -141,14 +141,14 @@ def _rebuilt(found: re.Match[str]) -> TidemillError:
 
 
 def _known_reason(error: BaseException, pattern: str, found: str) -> str:
-    """Of a user's function only what is known of it."""
+    """Return the reason; for a user function only the matched text, because the rest may contain data."""
     if raised_in_python(text_of(error)):
         return f"{failed_at(error)}: {found}"[:REASON_CHARACTERS]
     return _reason(error, pattern)
 
 
 def _reason(error: BaseException, pattern: str) -> str:
-    """The line that shows the cause; one line, so that a payload cannot forge log lines."""
+    """Return the line that shows the cause. It is one line, so that a payload cannot forge log lines."""
     text = text_of(error)
     if raised := raised_in_python(text):
         return raised[-1][:REASON_CHARACTERS]

@@ -1,4 +1,4 @@
-"""What Spark notes of a query without batches, as `commits/N`: all that proves its progress."""
+"""A watch on `commits/N` of a query without batches, the only proof of its progress."""
 
 from __future__ import annotations
 
@@ -11,19 +11,19 @@ from tidemill.engine.reporter import Reporter
 from tidemill.engine.run_context import RunContext
 from tidemill.sinks.batch_commit import Written
 
-# How often the watch looks, in seconds: so long may two drivers write after a newer one has started, and a
-# look is two small requests to the storage.
+# Interval between checks, in seconds. Two drivers may write at once for this long after a newer one has
+# started. Each check is two small requests to the storage.
 LOOK_SECONDS = 1.0
 
 
 class CommitWatch:
-    """Looks whether a newer driver has started, and reports what Spark has noted.
+    """Check for a newer driver, and report the commits of Spark.
 
     Args:
-        run: Whose query.
-        reporter: Told of each note.
-        output: Name of the one sink.
-        clock: Monotonic, in seconds.
+        run: The run.
+        reporter: Called for each commit.
+        output: Name of the only sink.
+        clock: Monotonic clock, in seconds.
     """
 
     def __init__(
@@ -38,7 +38,7 @@ class CommitWatch:
         self.committed = -1 if last is None else last
 
     def look(self) -> None:
-        """Look, if the last look is long enough ago.
+        """Check for a newer driver and for commits, if the last check is at least `LOOK_SECONDS` old.
 
         Raises:
             FencedError: TIDE-RUN-001.
@@ -50,7 +50,7 @@ class CommitWatch:
         self.find_commits()
 
     def find_commits(self) -> int:
-        """Report the notes since the last call; the number of the newest, -1 before the first."""
+        """Report commits since the last call; return the newest batch number, -1 before the first."""
         before = self.committed
         while self._run.store.identity(f"{self._run.checkpoint}/commits/{self.committed + 1}") is not None:
             self.committed += 1

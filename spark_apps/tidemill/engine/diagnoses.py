@@ -1,4 +1,4 @@
-"""Errors of Spark, Delta, Kafka and the machine by what the operator does next, one `Diagnosis` per id.
+"""Errors of Spark, Delta, Kafka and the machine, grouped by the operator's next action; a `Diagnosis` per id.
 
 `error_classes.yaml` maps the error classes of Spark, its Kafka source and Delta to these ids.
 """
@@ -14,13 +14,13 @@ import yaml
 
 from tidemill.errors import CrashError, DataError, InternalError, SpecError, TidemillError, UnavailableError
 
-# Key of `error_classes.yaml` for classes that only report that something else failed.
+# Key of `error_classes.yaml` for classes that only wrap another error.
 _WRAPPERS = "wrappers"
 
 
 @dataclass(frozen=True)
 class Diagnosis:
-    """The error that a driver ends with; its class sets the exit code."""
+    """An error that ends a driver; its class sets the exit code."""
 
     kind: type[TidemillError]
     error_id: str
@@ -29,7 +29,7 @@ class Diagnosis:
     runbook: str = ""
 
     def error(self, reason: str) -> TidemillError:
-        """Return the error with what was found."""
+        """Return the error with its reason."""
         facts = {"reason": reason}
         return self.kind(self.error_id, self.problem, facts=facts, fix=self.fix, runbook=self.runbook)
 
@@ -130,7 +130,7 @@ _ALL = (
         "retention-expired",
     ),
     Diagnosis(
-        # Of a joined table, or of one that is a stream: Spark knows both by their columns at the start.
+        # A joined table, or a table read as a stream: Spark fixes the columns of both at the start.
         UnavailableError,
         "TIDE-SRC-006",
         "The columns of a table that is read have changed.",
@@ -193,7 +193,7 @@ _ALL = (
         "stream-does-not-start",
     ),
     Diagnosis(
-        # The loser of a race for a checkpoint file sees the rename that the winner's file forbade.
+        # The loser of a race for a checkpoint file fails at the rename, because the winner's file exists.
         UnavailableError,
         "TIDE-CKPT-008",
         "Another driver writes the same checkpoint or table.",
@@ -285,31 +285,31 @@ _ALL = (
 
 DIAGNOSES: Mapping[str, Diagnosis] = {diagnosis.error_id: diagnosis for diagnosis in _ALL}
 
-# Classes of the SQL standard for what the table does not list: data exception (22), constraint (23), code of
-# a user (38, 39), `raise_error` (P0), and what the analysis of an expression or statement refuses.
+# SQLSTATE classes for conditions that the table does not list: data exception (22), constraint (23), user
+# code (38, 39), `raise_error` (P0), and classes of errors from analysing an expression or statement.
 _OF_DATA = frozenset({"07", "0A", "21", "22", "23", "38", "39", "42", "46", "54", "P0"})
 
 
 @cache
 def error_classes() -> Mapping[str, str]:
-    """Return the id of each listed error class, `wrappers` for one that only wraps another error."""
+    """Return the id of each listed error class; `wrappers` for a class that only wraps another error."""
     table = yaml.safe_load((files(__package__) / "error_classes.yaml").read_text(encoding="utf-8"))
     return {name: error_id for error_id, names in table.items() for name in names.split()}
 
 
 def listed(condition: str) -> str | None:
-    """Return what the table says of a class such as `A.B`, or of `A`; None if it lists neither."""
+    """Return the table's id for a class such as `A.B`, or for `A`; None if it lists neither."""
     table = error_classes()
     return table.get(condition) or table.get(condition.partition(".")[0])
 
 
 def is_wrapper(condition: str) -> bool:
-    """Return True for a class that only reports that something else failed."""
+    """Return True for a class that only wraps another error."""
     return listed(condition) == _WRAPPERS
 
 
 def diagnosis_of(condition: str, state: str) -> Diagnosis | None:
-    """Return the diagnosis of an error class, by the table or by its SQLSTATE; None if neither says.
+    """Return the diagnosis of an error class, by the table or its SQLSTATE; None if neither decides.
 
     Args:
         condition: Name of the class, such as `CANNOT_LOAD_STATE_STORE.UNCATEGORIZED`.

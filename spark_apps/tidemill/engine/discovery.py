@@ -1,10 +1,9 @@
-"""The columns of files that are not declared: inferred before the first batch, and grown between batches.
+"""Columns of files that are not declared: inferred before the first batch, extended between batches.
 
-Order is the guarantee. A batch is read and staged; the names that its records have beside the columns are
-known then, and nothing of it is committed yet. New columns become the next version, which is kept before any
-row with it is written; then the query starts again and repeats the batch with that version. So a crash
-anywhere leads to the same versions and rows, and all outputs of a batch are of one version, which their
-ledger entries name.
+Order is the guarantee. A batch is read and staged. Then the new names in its records are known, and nothing
+of it is committed yet. New columns become the next version, which is stored before any row with it is
+written. Then the query starts again and repeats the batch with that version. So a crash at any point leads to
+the same versions and rows. All outputs of a batch have one version, which their ledger entries name.
 """
 
 from __future__ import annotations
@@ -47,8 +46,8 @@ from tidemill.spec.project import Pipeline
 from tidemill.storage.access import access_to
 from tidemill.storage.store import Store
 
-# What the first columns are inferred from, as Auto Loader does: at most so many files, and bytes. What comes
-# later is found when it comes.
+# Maximum number of files and bytes from which the first columns are inferred, as in Auto Loader. Later
+# columns are found when they arrive.
 FIRST_FILES = 1000
 FIRST_BYTES = 2**30
 
@@ -59,14 +58,14 @@ log = structlog.get_logger()
 
 @dataclass(frozen=True)
 class Discovery:
-    """The columns of the streams for one start of a query.
+    """Columns of the streams for one start of a query.
 
     Args:
-        pipeline: What runs.
-        store: Where versions are kept.
-        run_id: Names the driver's run.
-        columns: By name of the stream.
-        step_done: Told when a version is kept.
+        pipeline: The pipeline.
+        store: Store of the versions.
+        run_id: Id of the driver's run.
+        columns: Columns by stream name.
+        step_done: Called when a version is stored.
     """
 
     pipeline: Pipeline
@@ -77,20 +76,20 @@ class Discovery:
 
     @property
     def identities(self) -> dict[str, str] | None:
-        """What the ledger says of them; None if nothing is discovered."""
+        """Return the identities of the columns, for the ledger; None if no columns are discovered."""
         return {name: columns.identity for name, columns in self.columns.items()} or None
 
     def forget(self) -> None:
-        """Leave out what tasks of a batch that failed have found."""
+        """Drop names that tasks of a failed batch have found."""
         for columns in self.columns.values():
             columns.found.value = None
 
     def check(self, entry: LedgerEntry) -> None:
-        """Ask whether a batch may be committed that has been read.
+        """Check that a batch that has been read may be committed.
 
         Raises:
-            StartAgainError: If its records have new columns, once these are kept.
-            DataError: TIDE-DATA-006, if new columns are to stop the pipeline; 007, if there are too many.
+            StartAgainError: If its records have new columns, after these are stored.
+            DataError: TIDE-DATA-006, if new columns must stop the pipeline; 007, if there are too many.
         """
         grown = False
         for name, columns in self.columns.items():
@@ -136,7 +135,7 @@ class Discovery:
         layout, pipeline = self.pipeline.layout, self.pipeline.name
         before = newest_source_schema(self.store, layout, pipeline, name)
         if before is None or before.version != columns.version:
-            return  # The query starts again with what another driver has kept.
+            return  # Another driver has stored a newer version, with which the query starts again.
         new = added(columns.columns, newer)
         schema = next_source_schema(before, newer, new, self.run_id, batch_id)
         if add_source_schema(self.store, layout.source_schemas(pipeline, name), schema):
@@ -147,7 +146,7 @@ class Discovery:
 
 
 def known_columns(context: SparkContext, store: Store, pipeline: Pipeline) -> Discovery:
-    """The columns of the newest versions.
+    """Return the columns of the newest versions.
 
     Raises:
         DataError: TIDE-DATA-008, if a stream has none yet.
@@ -169,7 +168,7 @@ def known_columns(context: SparkContext, store: Store, pipeline: Pipeline) -> Di
 def discover(
     spark: SparkSession, store: Store, pipeline: Pipeline, run_id: str, step_done: StepDone = nothing_more
 ) -> Discovery:
-    """The same at the start of a query, which infers what is not known yet from the first files.
+    """Return the columns at the start of a query; infer unknown columns from the first files.
 
     Raises:
         UnavailableError: TIDE-SRC-008, if there are no records to infer from.
@@ -186,7 +185,7 @@ def discover(
 
 
 def lacks_first_files(spark: SparkSession, store: Store, pipeline: Pipeline) -> bool:
-    """True if the columns of a source are to be inferred, and Spark finds no file of it."""
+    """Return True if the columns of a source must be inferred and Spark finds no file of it."""
     return any(
         newest_source_schema(store, pipeline.layout, pipeline.name, name) is None
         and _lacks_files(spark, pipeline.streams[name])
@@ -228,7 +227,7 @@ def _first_version(spark: SparkSession, stream: Pipeline, name: str, run_id: str
 
 
 def _first_files(ranges: DataFrame, files: FilesSource) -> list[str]:
-    """Locations of the files that come first."""
+    """Return the paths of the first files."""
     times = F.col(FILE_TIME)
     rows = (
         ranges.where(F.col(RANGE_START) == 0)
@@ -241,7 +240,7 @@ def _first_files(ranges: DataFrame, files: FilesSource) -> list[str]:
 
 
 def _inferred(spark: SparkSession, stream: Pipeline) -> Node | None:
-    """The columns that the records of the first files have together."""
+    """Return the merged columns of the records in the first files."""
     files, csv = stream.spec.source.chosen, csv_form(stream.spec.source.chosen)
     ranges = read_ranges(spark, stream)
     first = _first_files(ranges, files)
@@ -264,7 +263,7 @@ def _inferred(spark: SparkSession, stream: Pipeline) -> Node | None:
 
 
 def _records(cutter: Cutter, source: FileRange) -> Iterator[FileRecords]:
-    """The records of a range; a damaged file has none."""
+    """Yield the records of a range; none for a damaged file."""
     try:
         yield from cutter.records(source)
     except FileRejectedError as error:
@@ -285,5 +284,5 @@ def _check_count(pipeline: Pipeline, name: str, columns: Node) -> None:
 
 
 def _some(columns: list[str]) -> list[str]:
-    """Enough to see what they are; names come from the data."""
+    """Return at most 20 names, because there may be as many as the data has."""
     return columns if len(columns) <= 20 else [*columns[:20], f"and {len(columns) - 20} more"]

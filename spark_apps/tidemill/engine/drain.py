@@ -1,4 +1,4 @@
-"""Drain: stop after the running batch."""
+"""The drain: a stop after the running batch."""
 
 from __future__ import annotations
 
@@ -8,26 +8,26 @@ from types import FrameType
 
 
 class Drain:
-    """A request to stop, set once by a signal and never taken back."""
+    """A request to stop, which a signal sets once and nothing revokes."""
 
     def __init__(self) -> None:
         self._event = threading.Event()
 
     @property
     def requested(self) -> bool:
-        """Whether a stop was asked for."""
+        """Return True if a stop was requested."""
         return self._event.is_set()
 
     def request(self) -> None:
-        """Ask for a stop."""
+        """Request a stop."""
         self._event.set()
 
     def wait(self, seconds: float) -> bool:
-        """Wait for the request; True if it came."""
+        """Wait for the request; return True if it came."""
         return self._event.wait(seconds)
 
     def on_signals(self) -> None:
-        """Let SIGTERM and SIGINT ask; call from the main thread."""
+        """Request a stop on SIGTERM and SIGINT; call from the main thread."""
 
         def handle(_signal: int, _frame: FrameType | None) -> None:
             self.request()
