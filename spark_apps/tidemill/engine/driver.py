@@ -1,6 +1,6 @@
 """The driver process: `python -m tidemill.engine.driver --pipeline NAME --mode MODE …`.
 
-Exit codes are those of design: 0 finished or drained, else the `exit_code` of the error.
+The exit code is 0 if the driver has finished or drained, otherwise the `exit_code` of the error.
 """
 
 from __future__ import annotations
@@ -61,17 +61,17 @@ from tidemill.spec.project_folder import Project, find_project
 from tidemill.storage.access import open_storage
 from tidemill.storage.store import Store
 
-# All interfaces of a pod: probes and scrapes come to its address, a forwarded port to its loopback interface.
-EVERYWHERE = "0.0.0.0"  # noqa: S104  # network policies say who reaches the pod
+# All interfaces of a pod. Probes and scrapes reach its address, port forwards reach its loopback interface.
+EVERYWHERE = "0.0.0.0"  # noqa: S104  # network policies limit who can reach the pod
 
-# A free one, which the report of the query names.
+# Any free port, which the report of the query names.
 ANY_PORT = 0
 
 log = structlog.get_logger()
 
 
 def main(argv: Sequence[str] | None = None) -> int:
-    """Run one pipeline in this process until it ends; returns the exit code."""
+    """Run one pipeline in this process until it ends; return the exit code."""
     arguments = parse_arguments(argv)
     log_json_lines(run=run_in_log(arguments.pipeline, arguments.run_id))
     heartbeat = Heartbeat.of_this_process()
@@ -94,16 +94,16 @@ def main(argv: Sequence[str] | None = None) -> int:
 
 
 def _run(pipeline: Pipeline, arguments: argparse.Namespace, drain: Drain, heartbeat: Heartbeat) -> int:
-    """Run and leave a receipt, whatever happens short of being killed.
+    """Run the pipeline and write a receipt, unless the process is killed.
 
-    1. Port, before anything asks storage: one that is silent takes minutes to fail, and a driver that
-       answers no probe meanwhile is killed.
-    2. Owner of the root, before anything is written there; then what the last driver left, before this one's
-       first status takes its place.
-    3. Holds, models and gate: refuse rather than lose or double a row.
-    4. Epoch: claimed only by a driver that may start.
-    5. Run; the gate is asked again before each query, with the broker's word.
-    6. Receipt, then the final status: who reads `stopped` finds the receipt.
+    1. Open the port before any access to the storage. A silent storage takes minutes to fail, and Kubernetes
+       kills a driver that answers no probe in that time.
+    2. Check the owner of the root before any write. Then read the last driver's documents, before this
+       driver's first status overwrites them.
+    3. Check holds, models and gate: refuse the start if rows could be lost or duplicated.
+    4. Claim the epoch, only for a driver that may start.
+    5. Run. Before each query, check the gate again, now with facts from the broker.
+    6. Write the receipt, then the final status, so that a reader of `stopped` finds the receipt.
     """
     store = Store(pipeline.layout.root)
     reporter = _reporter(store, pipeline, arguments, heartbeat)
@@ -148,7 +148,10 @@ def _run(pipeline: Pipeline, arguments: argparse.Namespace, drain: Drain, heartb
 
 
 def _log_last_ending(store: Store, pipeline: Pipeline) -> None:
-    """Say what the last driver left; the gate decides by checkpoint and tables, not by its word."""
+    """Log how the last driver ended.
+
+    This is only for information, because the gate decides by checkpoint and tables.
+    """
     try:
         last = read_last_ending(store, pipeline.layout, pipeline.name)
     except Exception as error:  # noqa: BLE001  # a receipt that cannot be read must not forbid a start
@@ -159,7 +162,7 @@ def _log_last_ending(store: Store, pipeline: Pipeline) -> None:
 
 
 def _last_words(store: Store, pipeline: Pipeline) -> Status | None:
-    """What the last driver said of itself; none where that is damaged, which must not forbid a start."""
+    """Return the status of the last driver; None if it is damaged, which must not forbid a start."""
     try:
         return read_status(store, pipeline.layout, pipeline.name)
     except (TidemillError, ValidationError):
@@ -190,7 +193,7 @@ def _reporter(
 
 
 def _declared(pipeline: Pipeline, arguments: argparse.Namespace) -> dict[str, Any]:
-    """What a stream's numbers are measured by; a bounded run promises nothing."""
+    """Return the declared times to judge a stream's progress by; empty for a bounded run."""
     if arguments.mode != "stream":
         return {}
     run = pipeline.spec.run
@@ -202,9 +205,10 @@ def _declared(pipeline: Pipeline, arguments: argparse.Namespace) -> dict[str, An
 
 
 def _serve(pipeline: Pipeline, reporter: Reporter, arguments: argparse.Namespace) -> None:
-    """Answer probes, and who forwards the port.
+    """Serve the HTTP port, for probes and port forwards.
 
-    Out of a pod only if asked for a port, or if a table in memory is read through it, on this machine alone.
+    Outside a pod, serve only if a port is requested or a table in memory is read through it, and only on the
+    loopback interface.
     """
     pod = this_pod()
     port = arguments.http_port or (HTTP_PORT if pod is not None else None)
@@ -225,7 +229,7 @@ def _serve(pipeline: Pipeline, reporter: Reporter, arguments: argparse.Namespace
 
 
 def _run_mode(run: RunContext, reporter: Reporter, arguments: argparse.Namespace) -> Ending:
-    """Start Spark, run, and try again after a source or sink that went away."""
+    """Start Spark and run; retry after a source or sink was unavailable."""
     backoff = Backoff(run.drain, reporter)
     spark: SparkSession | None = None
     try:
@@ -249,9 +253,10 @@ def _run_mode(run: RunContext, reporter: Reporter, arguments: argparse.Namespace
                 if spark is not None:
                     check_jvm(spark, error)
                 unavailable = failure_of(run.pipeline, error)
-                # What cannot be read again begins anew, in a driver and a generation of its own.
+                # A source that cannot be read again starts from the beginning, in a new driver and
+                # generation.
                 may_repeat = run.pipeline.spec.is_replayable
-                # A person who waits corrects the name sooner than another pipeline makes what it names.
+                # An operator who waits corrects the name before another pipeline creates the missing source.
                 is_wrong_name = arguments.attended and spark is None and isinstance(unavailable, AbsentError)
                 if not isinstance(unavailable, UnavailableError) or not may_repeat or is_wrong_name:
                     raise
@@ -268,7 +273,7 @@ def _run_mode(run: RunContext, reporter: Reporter, arguments: argparse.Namespace
         return "drained"
     finally:
         if spark is not None and not jvm_has_ended(spark):
-            # A driver with a live JVM does not exit.
+            # A driver does not exit while its JVM is alive.
             spark.stop()
 
 
@@ -276,27 +281,27 @@ def _finish(
     store: Store, pipeline: Pipeline, reporter: Reporter, ending: Ending, failure: TidemillError | None
 ) -> int:
     if isinstance(failure, FencedError):
-        # First of all: what follows may take minutes on a slow storage, or be killed.
+        # Must be first, because the steps below may take minutes on a slow storage, or may be killed.
         mark_fenced(this_pod())
     receipt = make_receipt(store, pipeline.layout, reporter.status, ending, failure)
     try:
         write_receipt(store, pipeline.layout, receipt)
     except Exception as error:  # noqa: BLE001  # a full disk must not hide how the driver ended
         log.warning("receipt_not_written", reason=f"{type(error).__name__}: {error}")
-    # The status is the newer driver's by now.
+    # After a fence the status belongs to the newer driver.
     if not isinstance(failure, FencedError):
         reporter.state("stopped" if failure is None else "failed", failure)
-        # Once more: Spark may have reported the last batch after its query ended.
+        # Repeated, because Spark may have reported the last batch after its query ended.
         reporter.query.ends()
     log.info("stopped", pipeline=pipeline.name, result=receipt.result, exit_code=receipt.exit_code)
-    # After what others read: it may take seconds where the service is silent.
+    # After receipt and status, because it may take seconds if the service does not answer.
     if reporter.lineage is not None:
         reporter.lineage.ends(receipt)
     return receipt.exit_code
 
 
 def _log_error(error: TidemillError, cause: BaseException | None) -> None:
-    # The trace of an error of our own says nothing that its facts do not; others need theirs.
+    # The facts of a Tidemill error are enough; other errors need their stack trace.
     trace = None if cause is None or isinstance(cause, TidemillError) else cause
     log.error("failed", **error.as_document(), exc_info=trace)
 

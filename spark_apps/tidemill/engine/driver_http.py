@@ -1,7 +1,7 @@
-"""The driver's HTTP port: probes, status, metrics and its query. It only tells; there is no verb here.
+"""The driver's read-only HTTP port: probes, status, metrics and its query.
 
-A daemon thread serves it, from what the reporter holds in memory: it reads no storage, asks neither Spark nor
-the broker, and cannot fail, delay or outlive the stream.
+A daemon thread serves it from the reporter's memory. It reads no storage and calls neither Spark nor the
+broker. It cannot fail or delay the stream, and ends with it.
 """
 
 from __future__ import annotations
@@ -25,14 +25,14 @@ PATHS = "/healthz, /readyz, /status, /metrics, /queries, /progress, /explain and
 
 @dataclass(frozen=True)
 class DriverView:
-    """What the port shows of its driver.
+    """The data of a driver that the port shows.
 
     Args:
-        status: Gives the newest status.
-        silence: Gives the time since the last sign of life.
+        status: Returns the newest status.
+        silence: Returns the time since the last sign of life.
         trigger: A stream's trigger; None for a bounded run.
-        query: Gives the newest report of the query; None before the first one, and in a backfill.
-        memory: Gives a table in memory by its name.
+        query: Returns the newest report of the query; None before the first one, and in a backfill.
+        memory: Returns a table in memory by its name.
     """
 
     status: Callable[[], Status]
@@ -43,7 +43,7 @@ class DriverView:
 
 
 def answer(path: str, view: DriverView) -> Answer:
-    """What a path answers."""
+    """Return the answer for a path."""
     status, silence = view.status(), view.silence()
     if path == "/healthz":
         return _probe(alive(status.state, silence, view.trigger))
@@ -77,5 +77,5 @@ def _probe(verdict: Probe) -> Answer:
 
 
 def serve(address: tuple[str, int], view: DriverView) -> HttpPort | None:
-    """Serve in a daemon thread; None, and a line in the log, if the address cannot be had."""
+    """Serve in a daemon thread; if the address is not available, log that and return None."""
     return http_port.serve(address, lambda path: answer(path, view))

@@ -1,7 +1,7 @@
-"""A driver's metrics, from its status and what Spark last said of its query. Pure.
+"""A driver's metrics, computed without I/O from its status and Spark's last progress.
 
-They come in groups: one that cannot be computed, such as of a progress that has an unknown form, is left out
-and named in `tidemill_metrics_failed`. The others, and those of other pipelines, are told all the same.
+Metrics are computed in groups. If a group fails, e.g. because the progress has an unknown form, it is left
+out and named in `tidemill_metrics_failed`. The other groups, and other pipelines, are still reported.
 """
 
 from __future__ import annotations
@@ -18,7 +18,7 @@ from tidemill.engine.lag import furthest_behind, lag_of
 from tidemill.engine.progress_times import moment_of
 from tidemill.metrics import Metric, Sample
 
-# Stateful operators whose state is told; a plan of ten joins has ten.
+# Maximum number of stateful operators with metrics; a plan with ten joins has ten operators.
 MOST_OPERATORS = 20
 
 Values = Iterable[tuple[Metric, float | None, *tuple[str, ...]]]
@@ -26,12 +26,12 @@ Values = Iterable[tuple[Metric, float | None, *tuple[str, ...]]]
 
 @dataclass(frozen=True)
 class DriverFacts:
-    """What metrics are made of.
+    """Input for the metrics of one driver.
 
     Args:
-        status: What the driver says of itself.
-        last_sign: When it last gave a sign of life.
-        query: What it says of its query; None before the first one, and in a backfill.
+        status: Newest status of the driver.
+        last_sign: Time of its last sign of life.
+        query: Newest report of its query; None before the first one, and in a backfill.
     """
 
     status: Status
@@ -40,14 +40,14 @@ class DriverFacts:
 
     @property
     def progress(self) -> dict[str, Any]:
-        """Spark's progress of this driver's newest batch; empty if there is none."""
+        """Return Spark's progress of this driver's newest batch; empty if there is none."""
         query = self.query
         is_own = query is not None and query.run_id == self.status.run_id
         return (query.last_progress or {}) if query is not None and is_own else {}
 
 
 def driver_samples(facts: DriverFacts) -> Iterator[Sample]:
-    """All metrics of one driver; one that has no value yet is left out."""
+    """Yield all metrics of one driver, except metrics that have no value yet."""
     of_driver = (facts.status.pipeline, facts.status.mode)
     for name, group in GROUPS.items():
         try:
@@ -107,7 +107,7 @@ def _sinks(facts: DriverFacts) -> Values:
 def _lag(facts: DriverFacts) -> Values:
     yield metrics.LAG, facts.status.lag
     found = lag_of(facts.progress)
-    # A source that was found empty since has no lag; Spark's newest progress is of the batch before.
+    # The lag is None or 0 if the source has since been found empty; Spark's progress is of the batch before.
     if found is None or facts.status.lag is None:
         return
     yield metrics.LAG_MAX, 0 if facts.status.lag == 0 else max(lag.records for lag in found)
@@ -133,7 +133,7 @@ def _event_time(facts: DriverFacts) -> Values:
 def _state(facts: DriverFacts) -> Values:
     operators = facts.progress.get("stateOperators", ())[:MOST_OPERATORS]
     for place, operator in enumerate(operators):
-        # Two joins of a plan have one name: the place tells them apart.
+        # The position distinguishes operators with the same name, such as two joins.
         name = f"{place}:{operator.get('operatorName', 'state')}"
         yield metrics.STATE_ROWS, operator.get("numRowsTotal"), name
         yield metrics.STATE_BYTES, operator.get("memoryUsedBytes"), name

@@ -1,4 +1,4 @@
-"""The pod that a driver runs in, as Kubernetes tells it through the pod's environment variables."""
+"""The pod of a driver, from the environment variables that Kubernetes sets."""
 
 from __future__ import annotations
 
@@ -19,10 +19,10 @@ LOOPBACK = "127.0.0.1"
 
 API_SERVER = "https://kubernetes.default.svc:443"
 
-# Says which driver's an executor is, over restarts of that driver.
+# Label of executors with the name of their driver's pod, which stays the same over container restarts.
 DRIVER_POD_LABEL = "tidemill/driver-pod"
 
-# Longest value of a label.
+# Maximum length of a label value.
 _LABEL_CHARACTERS = 63
 
 log = structlog.get_logger()
@@ -33,13 +33,13 @@ class DriverPod:
     """One process of a driver in its pod.
 
     Args:
-        name: Of the pod.
-        uid: Of the pod; it owns the executors.
-        ip: Of the pod; executors come here.
-        namespace: Of all of them.
-        incarnation: Names this process, in eight hex digits: a container that is started again in its pod
-            must not meet the names of the executors of the one before.
-        scratch: The pod's own folder, which all its containers see one after the other.
+        name: Name of the pod.
+        uid: Uid of the pod, which owns the executors.
+        ip: Address of the pod, to which executors connect.
+        namespace: Namespace of the pod and its executors.
+        incarnation: Id of this process, eight hex digits. After a container restart in the same pod, executor
+            names must differ from those of the container before.
+        scratch: Folder of the pod, which successive containers of the pod share.
     """
 
     name: str
@@ -51,27 +51,27 @@ class DriverPod:
 
     @property
     def executor_labels(self) -> dict[str, str]:
-        """What its executors are known by."""
+        """Return the labels that identify the executors of this driver."""
         return {DRIVER_POD_LABEL: self.name[-_LABEL_CHARACTERS:].lstrip("-._")}
 
     @property
     def owner_reference(self) -> dict[str, str | bool]:
-        """Makes the pod the owner of an object, which then vanishes with it."""
+        """Return the reference that makes the pod the owner of an object, so both are deleted together."""
         return {"apiVersion": "v1", "kind": "Pod", "name": self.name, "uid": self.uid, "controller": True}
 
     @property
     def template_file(self) -> str:
-        """The template of its executors' pods."""
+        """Return the path of the pod template of its executors."""
         return f"{self.scratch}/tidemill-executor-{self.incarnation}.json"
 
     @property
     def fenced_mark(self) -> Path:
-        """Says that a driver in this pod was fenced off."""
+        """Return the path of the file that records that a driver in this pod was fenced."""
         return Path(self.scratch) / "tidemill-fenced"
 
 
 def this_pod(variables: Mapping[str, str] = os.environ) -> DriverPod | None:
-    """The pod of this process; None outside of one."""
+    """Return the pod of this process; None outside a pod."""
     name, uid, ip, namespace = (variables.get(variable) for variable in POD_VARIABLES)
     if name and uid and ip and namespace:
         return DriverPod(name, uid, ip, namespace, uuid.uuid4().hex[:8])
@@ -79,9 +79,9 @@ def this_pod(variables: Mapping[str, str] = os.environ) -> DriverPod | None:
 
 
 def how_reached(url: str | None, pod: DriverPod | None) -> str:
-    """How a person reaches what a driver serves at an address; empty where it serves nothing.
+    """Return how an operator can reach a URL of this driver; empty if there is no URL.
 
-    A forwarded port ends on the pod's loopback interface, so that is where it must listen, too.
+    A forwarded port ends on the pod's loopback interface, so the driver must also listen there.
     """
     if url is None:
         return ""
@@ -93,10 +93,10 @@ def how_reached(url: str | None, pod: DriverPod | None) -> str:
 
 
 def check_first_pod(pod: DriverPod | None, mode: str) -> None:
-    """See that a stream's pod is the one of its StatefulSet, whatever someone scaled that to.
+    """Check that a stream's pod is the first of its StatefulSet, in case an operator has scaled the set.
 
-    Asked before anything is claimed or written: a second pod that took the epoch would be fenced off by the
-    restarted first one, and so on for ever.
+    The check runs before any claim or write. A second pod that claimed the epoch would be fenced by the
+    restarted first pod, and so on without end.
 
     Raises:
         GateRefusedError: TIDE-K8S-024.
@@ -112,10 +112,11 @@ def check_first_pod(pod: DriverPod | None, mode: str) -> None:
 
 
 def check_not_fenced(pod: DriverPod | None) -> None:
-    """See that no driver in this pod was fenced off before: the kubelet starts its container again.
+    """Check that no driver in this pod was fenced before, because the kubelet restarts its container.
 
-    Asked before anything is claimed or written. A pod whose node was cut off from the API server, and whose
-    place another one took, would else claim a higher epoch than that one, and so on for ever.
+    The check runs before any claim or write. Consider a pod whose node was cut off from the API server, and
+    which another pod has replaced. Without the check, both pods would claim higher epochs in turn, without
+    end.
 
     Raises:
         FencedError: TIDE-K8S-025.
@@ -131,17 +132,17 @@ def check_not_fenced(pod: DriverPod | None) -> None:
 
 
 def mark_fenced(pod: DriverPod | None) -> None:
-    """Keep further containers of this pod from starting a driver."""
+    """Prevent later containers of this pod from starting a driver."""
     if pod is None:
         return
     try:
         pod.fenced_mark.touch()
     except OSError as error:
-        # A full disk. The next container then claims a higher epoch, as a new pod would.
+        # For example, the disk is full. The next container then claims a higher epoch, as a new pod would.
         log.warning("fenced_mark_not_written", reason=f"{type(error).__name__}: {error}")
 
 
 def some_pod(pipeline: Pipeline) -> DriverPod | None:
-    """Stands for the pod that does not exist yet, in a plan; None where drivers are no pods."""
+    """Return a placeholder for the future pod, in a plan; None where drivers are not pods."""
     settings = pipeline.environment.spec.kubernetes
     return None if settings is None else DriverPod("<pod>", "<uid>", "<ip>", settings.namespace, "<id>")

@@ -1,8 +1,8 @@
-"""Rows that a table's expectations let in, those that they do not, and how many of each.
+"""Rows that satisfy a table's expectations, rows that violate them, and the counts of both.
 
-The rows come from the cache, where the batch is once it has been computed, and are read there once more to be
-counted. The counts are the result of a query, so an attempt of a task that was lost counts nothing. They are
-known before the first commit of the batch: nothing has to be taken back.
+The rows come from the cache, which holds the computed batch, and are read there a second time for the counts.
+The counts are the result of a query, so lost attempts of tasks add nothing. They are known before the first
+commit of the batch, so no commit has to be reverted.
 """
 
 from __future__ import annotations
@@ -27,13 +27,14 @@ from tidemill.spec.column_names import quoted
 from tidemill.spec.expectations import Expectation, OnViolation
 from tidemill.storage.parquet_part import PartFile
 
-# What reasons of the quarantine begin with: table and names of the expectations follow, or columns of a key.
+# Prefixes of reasons in the quarantine. Table and expectation names follow, or the key columns.
 REASON = "expectation"
 NULL_KEY = "null_key"
-# Pattern of the reasons that are of rows, not of records that could not be decoded.
+# Pattern of reasons for rows, as opposed to records that could not be decoded.
 OF_ROWS = f"^({REASON}|{NULL_KEY}):"
 
-# What the quarantine says of a record, by the lineage column that a row may have kept; then with its type.
+# Column of the quarantine for each lineage column that a row may have kept, followed by the types of these
+# columns.
 _PLACE = dict(zip(LINEAGE_COLUMNS, ("topic", "partition", "offset"), strict=True))
 _OF_RECORD = {**_PLACE, "kafka_timestamp": "arrived_at", "kafka_key": "key"}
 _TYPES = {
@@ -49,13 +50,13 @@ _TYPES = {
 
 @dataclass(frozen=True)
 class CheckedRows:
-    """Rows after their expectations.
+    """Rows after the check of their expectations.
 
     Args:
-        rows: Those to be written.
-        counts: What became of all.
-        digest: Of the rows that go to the quarantine, in whatever order they come.
-        quarantined: Data files of the quarantine with the others, not committed yet.
+        rows: Rows to write.
+        counts: Counts of all rows by outcome.
+        digest: Digest of the rows for the quarantine, independent of their order.
+        quarantined: Uncommitted data files of the quarantine with the violating rows.
     """
 
     rows: DataFrame
@@ -66,14 +67,14 @@ class CheckedRows:
 
 @dataclass(frozen=True)
 class TableExpectations:
-    """What is expected of the rows of one table.
+    """Expectations for the rows of one table.
 
     Args:
-        pipeline: Whose table it is.
-        table: Its name.
-        declared: By name, in the order of the file.
-        key: Columns of the table's key, if rows that lack one of them go to the quarantine.
-        truncate: SQL condition of changes that have no key, since they empty the table.
+        pipeline: Pipeline that writes the table.
+        table: Name of the table.
+        declared: Expectations by name, in the order of the file.
+        key: Columns of the table's key, if rows with a null in one of them go to the quarantine.
+        truncate: SQL condition for changes that have no key because they empty the table.
     """
 
     pipeline: str
@@ -85,13 +86,13 @@ class TableExpectations:
     def check(
         self, rows: DataFrame, quarantine: Quarantine, read: Mapping[str, object], batch_id: int | None = None
     ) -> CheckedRows:
-        """Count, refuse, and set aside; writes nothing that belongs to a table.
+        """Count the rows, refuse or set aside violating rows; change nothing that belongs to a table.
 
         Args:
-            rows: All that the table would be given, from the cache.
-            quarantine: Where rows go.
-            read: What was read, as facts of an error.
-            batch_id: Of a stream.
+            rows: All rows for the table, from the cache.
+            quarantine: Table for the rows that are set aside.
+            read: Facts about the input, for an error.
+            batch_id: Number of a stream's batch.
 
         Raises:
             DataError: TIDE-EXP-001.
@@ -118,7 +119,7 @@ class TableExpectations:
         return [
             F.count(F.lit(1)).alias("checked"),
             F.count(F.when(aside, 1)).alias("quarantined"),
-            # A sum has no order, and counts equal rows; as a decimal it does not overflow.
+            # A sum does not depend on the order and counts equal rows; the decimal type does not overflow.
             F.sum(F.when(aside, self._fingerprint(rows))).alias("digest"),
             F.count(F.when(dropped & ~aside, 1)).alias("dropped"),
             *(F.count(F.when(_violated(e), 1)).alias(f"violations_{n}") for n, e in self.declared.items()),
@@ -150,7 +151,7 @@ class TableExpectations:
         )
 
     def _records(self, rows: DataFrame, run_id: str, batch_id: int | None) -> list[Column]:
-        """The rows as records of the quarantine: what is known of the place, and the row as JSON."""
+        """Return the rows as columns of the quarantine: the known origin, and the row as JSON."""
         told = {
             "reason": self._reason(),
             **{name: F.lit(None).cast(kind) for name, kind in _TYPES.items()},
@@ -179,11 +180,11 @@ class TableExpectations:
         return F.xxhash64(self._reason(), _as_json(rows)).cast("decimal(20,0)")
 
     def _aside(self) -> Column:
-        """True of a row that goes to the quarantine."""
+        """Return a condition that is true for rows that go to the quarantine."""
         return reduce(or_, self._null_keys().values(), self._any("quarantine"))
 
     def _null_keys(self) -> dict[str, Column]:
-        """Return conditions on a row without a key, by reason, one for each column of the key."""
+        """Return conditions for rows with a null in the key, by reason, one per column of the key."""
         has_key = F.lit(True) if self.truncate is None else ~F.coalesce(F.expr(self.truncate), F.lit(False))
         return {f"{NULL_KEY}:{name}": F.col(quoted(name)).isNull() & has_key for name in self.key}
 
@@ -195,7 +196,7 @@ class TableExpectations:
 
 
 def places_lacking(rows: DataFrame) -> list[str]:
-    """Lineage columns that rows would need to say which record of a topic each is of."""
+    """Return the lineage columns that are missing, so that a row does not identify its Kafka record."""
     there = _columns_of(rows, _PLACE)
     return [column for column, known in _PLACE.items() if known not in there]
 
@@ -205,13 +206,16 @@ def _as_json(rows: DataFrame) -> Column:
 
 
 def _violated(expectation: Expectation) -> Column:
-    """Null violates, too: nothing is known of what was expected."""
+    """Return a condition that is true for a violation; a null result is also a violation."""
     return ~F.coalesce(F.expr(expectation.expect), F.lit(False))
 
 
 def _columns_of(rows: DataFrame, names: Mapping[str, str]) -> dict[str, Column]:
-    """Columns of the quarantine that the rows have; one that a transform made something else of is none."""
-    # Spark does not tell columns apart by case.
+    """Return the quarantine columns that the rows have.
+
+    A column of another type is ignored, because the transform has reused its name.
+    """
+    # Spark's column names are case-insensitive.
     there = {field.name.lower(): field.dataType.simpleString() for field in rows.schema}
     return {
         known: F.col(column).alias(known)

@@ -1,7 +1,7 @@
-"""Which records of a range does the transform fail at? Found by running it on parts of the range. Pure.
+"""The search for records on which the transform fails, by running it on parts of a range. Pure.
 
-Each part is a stretch of the records in one order. The first failing record is where the shortest failing
-beginning ends: as many runs as the number of records can be halved. The rest of the range is asked next.
+Each part is a stretch of the records in one order. A binary search finds the first failing record: it ends
+the shortest prefix that fails. The search then continues with the rest of the range.
 """
 
 from __future__ import annotations
@@ -11,12 +11,13 @@ from dataclasses import dataclass
 
 from tidemill.ledger.entry import Positions
 
-# Whether the transform fails at the records from one place to before another.
+# Returns True if the transform fails on the records from the first place up to, but not including, the
+# second.
 Fails = Callable[[int, int], bool]
 
 
 class NotOfOneRecordError(Exception):
-    """A part fails, and none of its records does by itself: by chance, or by several together."""
+    """A part fails, but none of its records fails alone: a random failure, or several records together."""
 
 
 @dataclass(frozen=True)
@@ -30,12 +31,12 @@ class Stretch:
 
     @property
     def count(self) -> int:
-        """Of the offsets; not each needs to be a record."""
+        """Return the number of offsets; some offsets may have no record."""
         return self.stop - self.start
 
 
 def stretches_of(start: Positions, end: Positions) -> list[Stretch]:
-    """A range of offsets, in a fixed order; a partition that was not there before begins at 0."""
+    """Return a range of offsets in a fixed order; a partition that is new in the range begins at 0."""
     found = [
         Stretch(topic, int(partition), start.get(topic, {}).get(partition, 0), stop)
         for topic, partitions in sorted(end.items())
@@ -45,7 +46,7 @@ def stretches_of(start: Positions, end: Positions) -> list[Stretch]:
 
 
 def part_of(stretches: Sequence[Stretch], start: int, stop: int) -> list[Stretch]:
-    """Those from one place to before another, counted over all stretches."""
+    """Return the stretches between two places, counted over all stretches; `stop` is exclusive."""
     return [stretch for stretch in _cut(stretches, start, stop) if stretch.count > 0]
 
 
@@ -58,15 +59,15 @@ def _cut(stretches: Sequence[Stretch], start: int, stop: int) -> Iterator[Stretc
 
 
 def failing_places(count: int, fails: Fails, most: int) -> list[int]:
-    """Places of the first records that fail, rising; each was seen to fail by itself.
+    """Return the places of the first failing records, in order; each was seen to fail alone.
 
     Args:
-        count: Of all records.
-        fails: Asked of parts.
-        most: How many to look for.
+        count: Number of all records.
+        fails: Runs the transform on a part.
+        most: Maximum number of records to find.
 
     Raises:
-        NotOfOneRecordError: If no record is to blame.
+        NotOfOneRecordError: If no single record causes the failure.
     """
     found: list[int] = []
     start = 0
@@ -78,15 +79,15 @@ def failing_places(count: int, fails: Fails, most: int) -> list[int]:
 
 def _first_failing(start: int, stop: int, fails: Fails) -> int:
     passed, failed = start, stop
-    # What is before `passed` does not fail; something before `failed` does.
+    # Records before `passed` do not fail; at least one record before `failed` does.
     while failed - passed > 1:
         middle = (passed + failed) // 2
         if fails(passed, middle):
             failed = middle
         else:
             passed = middle
-    # That the rest failed was concluded, perhaps from a failure by chance. A record is only left out for
-    # one of its own.
+    # The failure of the rest was only concluded, perhaps from a random failure. A record is left out only if
+    # it fails alone.
     if not fails(passed, failed):
         raise NotOfOneRecordError
     return passed

@@ -1,4 +1,4 @@
-"""Reports declared columns that no file has, names that are not columns, and files that Java cannot open."""
+"""Reports about files: declared columns that no file has, unknown names, files that Java cannot open."""
 
 from __future__ import annotations
 
@@ -18,7 +18,7 @@ log = structlog.get_logger()
 
 
 class FileNamesReport:
-    """Keeps the names in the files that a driver has read.
+    """Collects the names in the files that a driver has read.
 
     Args:
         session: Reads the files.
@@ -40,7 +40,7 @@ class FileNamesReport:
         self._reported: list[str] = []
 
     def look(self, reporter: Reporter) -> None:
-        """Log the notes if they have changed, and put them into the status."""
+        """Log the notes if they have changed, and add them to the status."""
         notes = [
             note
             for name, declared in self._declared.items()
@@ -54,7 +54,7 @@ class FileNamesReport:
 
 
 def report_unread_files(session: SparkSession, pipeline: Pipeline, reporter: Reporter) -> None:
-    """Do the same for a backfill, of files that Java cannot open."""
+    """Report files that Java cannot open, for a backfill."""
     if notes := _unread_files(session, _of_files(pipeline)):
         _report(notes, pipeline, reporter)
 
@@ -70,7 +70,7 @@ def _of_files(pipeline: Pipeline) -> list[Pipeline]:
 
 
 def _unread_files(session: SparkSession, streams: list[Pipeline]) -> list[str]:
-    """Return a note of the files that the session has found, but cannot open by their names."""
+    """Return a note about files that the session has listed but cannot open by name."""
     names = [name for stream in streams for name in unread_names(session, stream)]
     if not names:
         return []

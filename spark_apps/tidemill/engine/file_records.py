@@ -1,4 +1,4 @@
-"""Counts the records of files in the progress of a batch, where Spark counts ranges of files."""
+"""Record counts for file sources in the progress of a batch, where Spark counts ranges of files."""
 
 from __future__ import annotations
 
@@ -11,30 +11,30 @@ from pyspark.accumulators import Accumulator
 from tidemill.sources.file_scan import scanned_folder
 from tidemill.spec.project import Pipeline
 
-# Spark's name of a files source in its progress: "FileStreamSource[file:/landing]".
+# Prefix of a file source in Spark's progress: "FileStreamSource[file:/landing]".
 _FILES = "FileStreamSource["
 
 _RATES = ("inputRowsPerSecond", "processedRowsPerSecond")
 
 
 class FileRecords:
-    """Keeps how many records of files the batches have read.
+    """Counts the records of files that the batches have read.
 
     Args:
-        counted: Filled by the tasks of all batches, by stream.
-        folders: Which folder each stream lists.
+        counted: Accumulators by stream, which the tasks of all batches increment.
+        folders: Folder of each stream.
     """
 
     def __init__(self, counted: Mapping[str, Accumulator[int]], folders: Mapping[str, str]) -> None:
         self.counted = counted
         self._folders = folders
         self._before = dict.fromkeys(counted, 0)
-        # Until Spark has reported the end of the batch.
+        # Counts by batch, until Spark has reported the end of the batch.
         self._by_batch: dict[int, dict[str, int]] = {}
 
     @staticmethod
     def of(context: SparkContext, pipeline: Pipeline) -> FileRecords:
-        """Nothing is counted yet."""
+        """Return an instance with all counts at zero."""
         parts = {name: part for name, part in pipeline.streams.items() if part.spec.source.files is not None}
         return FileRecords(
             {name: context.accumulator(0) for name in parts},
@@ -42,16 +42,16 @@ class FileRecords:
         )
 
     def batch_ended(self, batch_id: int | None) -> None:
-        """Take over what was counted since the last batch."""
+        """Store the counts since the last batch."""
         now = {name: counter.value for name, counter in self.counted.items()}
         if batch_id is not None:
             self._by_batch[batch_id] = {name: count - self._before[name] for name, count in now.items()}
         self._before = now
 
     def in_progress(self, progress: dict[str, Any]) -> dict[str, Any]:
-        """Return Spark's progress of a batch with records in the place of ranges.
+        """Return Spark's progress of a batch with record counts instead of range counts.
 
-        A batch that wrote nothing here, and a source that two streams list, keep Spark's numbers.
+        Spark's numbers stay for a batch that wrote nothing here, and for a source that two streams list.
         """
         counted = self._by_batch.pop(int(progress["batchId"]), None)
         if not counted:
@@ -72,7 +72,7 @@ class FileRecords:
 
 
 def _with_rows(progress: dict[str, Any], rows: int) -> dict[str, Any]:
-    """The same with this number of rows, and the rates that it gives."""
+    """Return a progress with another number of rows, and with the rates scaled to it."""
     before = int(progress.get("numInputRows", 0))
     scale = rows / before if before else 0.0
     rates = {name: progress[name] * scale for name in _RATES if isinstance(progress.get(name), int | float)}

@@ -1,4 +1,4 @@
-"""Before the first batch: the folders of files sinks are this pipeline's, and fit its checkpoint."""
+"""Ownership check of file sinks before the first batch: the folders must fit pipeline and checkpoint."""
 
 from __future__ import annotations
 
@@ -14,12 +14,12 @@ from tidemill.sinks.files_sink import claim_folder, layout_of
 
 
 def claim_folders(spark: SparkSession, run: RunContext, outputs: Sequence[Output]) -> None:
-    """Claim the folder of each files sink.
+    """Claim the folder of each file sink.
 
     Args:
         spark: The session.
-        run: The run, whose checkpoint no other driver writes.
-        outputs: One for each sink, in the order of the file.
+        run: The run. No other driver writes its checkpoint.
+        outputs: One output for each sink, in the order of the pipeline file.
 
     Raises:
         GateRefusedError: TIDE-SINK-008 to -011.

@@ -1,4 +1,4 @@
-"""One pipeline as one DataFrame: source -> decode -> transform."""
+"""One pipeline as one DataFrame: source → decode → transform."""
 
 from __future__ import annotations
 
@@ -38,14 +38,14 @@ from tidemill.spec.project import Pipeline
 
 @dataclass(frozen=True)
 class Flow:
-    """What is read and what is written.
+    """Input and result of a pipeline.
 
     Args:
         frame: Rows for the sinks, or undecoded records if `before` is set.
         arrow_schema: Columns of the rows for the sinks.
-        before: Decoding, or sifting, that the arrow writer takes into its own pass.
-        origin: What is proven of the rows of a stream.
-        findings: What the transform does that a stream cannot do, or that one should know.
+        before: Decoding or sifting that the arrow writer runs in its own pass.
+        origin: Proven origin of a stream's rows.
+        findings: Parts of the transform that a stream does not support, and notes for the operator.
     """
 
     frame: DataFrame
@@ -57,16 +57,16 @@ class Flow:
 
 @dataclass(frozen=True)
 class Collectors:
-    """What takes from the tasks that decode what does not go into rows.
+    """Receivers of all results of the decoding tasks that do not become rows.
 
     Args:
-        quarantine: Takes records that cannot be decoded.
-        late_rows: Sets late rows aside; None where they go on.
-        discovered: The columns of each stream that discovers them, by its name; takes what is found beside.
-        left_out: Records that are not decoded, because the transform fails at them.
-        file_columns: Take the names in the files of each stream, by its name.
+        quarantine: Receives records that cannot be decoded.
+        late_rows: Sets late rows aside; None if they stay in the flow.
+        discovered: Columns of each stream that discovers them, by stream name; collects new columns.
+        left_out: Records that are not decoded, because the transform fails on them.
+        file_columns: Collect the names in the files of each stream, by stream name.
         untimed: Counts rows without an event time; None if they are not counted.
-        file_records: Count the records of files of each stream, by its name.
+        file_records: Count the file records of each stream, by stream name.
     """
 
     quarantine: Quarantine
@@ -78,7 +78,7 @@ class Collectors:
     file_records: Mapping[str, Accumulator[int]] = field(default_factory=dict)
 
     def of_stream(self, name: str) -> Collectors:
-        """For the one stream of this name."""
+        """Return the collectors for the stream of this name alone."""
         found = {SOURCE_NAME: self.discovered[name]} if name in self.discovered else {}
         names = {SOURCE_NAME: self.file_columns[name]} if name in self.file_columns else {}
         counter = {SOURCE_NAME: self.file_records[name]} if name in self.file_records else {}
@@ -98,13 +98,13 @@ def build_flow(
     collectors: Collectors,
     joined: Joined | None = None,
 ) -> Flow:
-    """Rows of the sinks, lazily.
+    """Return the rows for the sinks, lazily.
 
     Args:
-        pipeline: What runs.
-        streams: What each stream gives, by name.
-        collectors: Take what does not go into rows.
-        joined: Contents of tables and folders that are joined, in the place of the newest ones.
+        pipeline: The pipeline.
+        streams: DataFrame of each stream, by name.
+        collectors: Receive all results that do not become rows.
+        joined: Contents of joined tables and folders, instead of the newest ones.
     """
     if decodes_while_writing(pipeline):
         records = streams[SOURCE_NAME]
@@ -121,7 +121,7 @@ def build_flow(
 
 
 def decoded_rows(pipeline: Pipeline, records: DataFrame, collectors: Collectors) -> DataFrame:
-    """What the transform is given of the one stream, lazily."""
+    """Return the transform's input for one stream, lazily."""
     decoding = _decoding(pipeline, records, collectors)
     event_time, untimed = pipeline.spec.event_time, collectors.untimed
     if untimed is not None and event_time is not None:
@@ -131,7 +131,7 @@ def decoded_rows(pipeline: Pipeline, records: DataFrame, collectors: Collectors)
 
 
 def flow_of(pipeline: Pipeline, rows: Mapping[str, DataFrame], joined: Joined | None = None) -> Flow:
-    """The rest of the way, for decoded rows: streams or batches, by name."""
+    """Return the flow for decoded rows, streams or batches, by name."""
     some, read = next(iter(rows.values())), joined or Joined()
     spark = some.sparkSession
     tables = read_tables(spark, pipeline, read.tables) | read_joined_files(spark, pipeline, read.files)
@@ -169,7 +169,7 @@ def _decoding_of_all(pipeline: Pipeline, records: DataFrame, collectors: Collect
         return _door(pipeline, records.schema, collectors)
     columns = device_schema(records.schema, headers=source.chosen.headers)
     door = _door(pipeline, columns, collectors) or undecoded(columns)
-    # One pass: headers become columns, and records pass the door.
+    # One pass: headers become columns, and records are decoded.
     return Decoding(lambda batches: door.stage(device_records(batches)), door.arrow_schema)
 
 
@@ -189,9 +189,9 @@ def _door(pipeline: Pipeline, records: StructType, collectors: Collectors) -> De
 
 
 def decodes_while_writing(pipeline: Pipeline) -> bool:
-    """Whether decoding and writing are one pass: nothing stands between records and one plain append."""
+    """Return True if decoding and writing are one pass, because the pipeline only appends decoded records."""
     spec = pipeline.spec
-    # A watermark is of columns, which records have once they are decoded.
+    # A watermark needs columns, which records have only after decoding.
     if spec.transform is not None or spec.keeps_late or len(spec.sinks) != 1:
         return False
     sink = spec.sinks[0].delta
@@ -205,9 +205,9 @@ def _decoded(records: DataFrame, decoding: Decoding) -> DataFrame:
 
 
 def _in_few_tasks(records: DataFrame) -> DataFrame:
-    """As many tasks as cores: more only mean more runs of Python workers and more files.
+    """Use as many tasks as cores, because more tasks only add runs of Python workers and files.
 
-    With executors that is the number when all of them are there (kubernetes_conf.py): as long as tasks wait,
-    Spark adds executors.
+    With executors, the number of cores is that of all executors together (kubernetes_conf.py). Spark adds
+    executors while tasks wait.
     """
     return records.coalesce(records.sparkSession.sparkContext.defaultParallelism)

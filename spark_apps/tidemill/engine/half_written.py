@@ -1,18 +1,17 @@
-"""May this code finish a batch that an earlier driver has begun? Pure.
+"""Rules for finishing a batch that an earlier driver has begun. Pure.
 
-A repeated batch gives the same rows only if the same code makes them. If part of it is written (some tables,
-or the rejected records) and part is not (another table, a topic, state), other code would decide anew: a
-record that the old schema rejected and the new one accepts would be in two places or in none. So a batch is
-finished by the code that began it.
+A repeated batch gives the same rows only if the same code computes them. Assume that part of a batch is
+written (some tables, or the rejected records) and part is not (another table, a topic, state). Other code
+would decide again. A record that the old schema rejected and the new one accepts would be in two places or in
+none. So only the code that began a batch may finish it.
 
-So it is with the records that are left out because the transform fails at them.
+The same rule applies to records that are left out because the transform fails on them.
 
-The same code gives other rows where a sink's transform depends on chance, time or the order of rows. Where
-that changes which rows go to the quarantine, the batch cannot be finished either.
+Even the same code gives other rows if a sink's transform depends on chance, time or the order of rows. If
+that changes the rows for the quarantine, the batch cannot be finished either.
 
-The same goes for the tables and folders that it is joined with, which may have other contents by now: the
-batch is repeated with the versions and files that it was begun with. Where those files are gone or changed,
-it cannot be finished.
+Joined tables and folders may also have changed. The batch is repeated with the versions and files with which
+it began. If those files were deleted or changed, it cannot be finished.
 """
 
 from __future__ import annotations
@@ -24,13 +23,13 @@ from tidemill.errors import GateRefusedError, UnavailableError
 from tidemill.ledger.entry import Code, Joined, LedgerEntry
 from tidemill.names import QUARANTINE_OUTPUT
 
-# Id of the refusal of a batch that was joined with files which are gone.
+# Id of the refusal of a batch that was joined with files that no longer exist.
 FILES_GONE = "TIDE-JOIN-004"
 
 
 @dataclass(frozen=True)
 class Begun:
-    """A batch of which a part is written, and the contents of tables and folders that it was joined with."""
+    """A partly written batch, and the contents of tables and folders that it was joined with."""
 
     batch_id: int
     joined: Joined
@@ -41,8 +40,9 @@ class QueryStart:
     """One start of a query, which takes the newest columns of files and lists joined folders.
 
     Args:
-        begun: Batch to finish with the contents that it was begun with; None for the newest ones.
-        listed_for: Batch that reads the files of joined folders that this start lists, whatever comes after.
+        begun: Batch to finish with the contents with which it began; None for the newest contents.
+        listed_for: Batch that reads the files that this start lists in joined folders, even if newer files
+            arrive.
     """
 
     begun: Begun | None = None
@@ -55,7 +55,7 @@ class QueryStart:
 
 
 class StartAgainError(Exception):
-    """Ends the query, to start it again."""
+    """Ends the query, which then starts again."""
 
     def __init__(self, start: QueryStart = QueryStart()) -> None:
         super().__init__("the query starts again with other contents of tables, folders or columns")
@@ -63,12 +63,12 @@ class StartAgainError(Exception):
 
 
 def check_same_joined(entry: LedgerEntry, held: Mapping[str, LedgerEntry], left: Sequence[str]) -> None:
-    """See that a batch is finished with the contents of tables and folders that it was begun with.
+    """Check that a batch is finished with the contents of tables and folders with which it began.
 
     Args:
-        entry: Of the batch, as this driver would write it.
-        held: Entries of the batch that are committed, by output.
-        left: What is still to be written.
+        entry: Entry of the batch, as this driver would write it.
+        held: Committed entries of the batch, by output.
+        left: Outputs that are not written yet.
 
     Raises:
         StartAgainError: With the versions and files to read.
@@ -79,7 +79,7 @@ def check_same_joined(entry: LedgerEntry, held: Mapping[str, LedgerEntry], left:
 
 
 def files_gone(pipeline: str, begun: Begun, error: UnavailableError) -> GateRefusedError:
-    """The refusal of a batch that was joined with files which are gone or changed by now."""
+    """Return the refusal of a batch that was joined with files that are now deleted or changed."""
     return GateRefusedError(
         FILES_GONE,
         "A driver has written a part of this batch and was stopped before the rest, and files of a folder "
@@ -96,9 +96,9 @@ def check_same_code(entry: LedgerEntry, held: Mapping[str, LedgerEntry], left: S
     """Refuse to finish a batch that other code has begun.
 
     Args:
-        entry: Of the batch, as this driver would write it.
-        held: Entries of the batch that are committed, by output.
-        left: What is still to be written.
+        entry: Entry of the batch, as this driver would write it.
+        held: Committed entries of the batch, by output.
+        left: Outputs that are not written yet.
 
     Raises:
         GateRefusedError: TIDE-SINK-007.
@@ -129,22 +129,23 @@ def check_same_code(entry: LedgerEntry, held: Mapping[str, LedgerEntry], left: S
 
 
 def check_same_set_aside(entry: LedgerEntry, held: Mapping[str, LedgerEntry], left: Sequence[str]) -> None:
-    """Refuse to finish a batch from whose tables other rows would go to the quarantine than did.
+    """Refuse to finish a batch if other rows would go to the quarantine than in the first attempt.
 
-    A row that went there and stays in this time would be in both, one that goes there now in neither. What
-    the quarantine holds counts for the tables that are left. If it holds nothing of the batch, no row went
-    there from the tables that are written, and none may now.
+    A row that went to the quarantine and now stays in the table would be in both. A row that goes there only
+    now would be in neither. If the quarantine holds the batch, the remaining tables are compared. If it does
+    not, no row went there from the written tables, and none may go there now.
 
     Args:
-        entry: Of the batch, as this driver would write it.
-        held: Entries of the batch that are committed, by output.
-        left: What is still to be written.
+        entry: Entry of the batch, as this driver would write it.
+        held: Committed entries of the batch, by output.
+        left: Outputs that are not written yet.
 
     Raises:
         GateRefusedError: TIDE-SINK-007.
     """
     now = entry.set_aside or {}
-    # What an entry of before these were kept does not tell is finished as it always was.
+    # Entries from before the digests were kept do not have them; those batches are finished without the
+    # check.
     began = next((found.set_aside for found in held.values() if found.set_aside is not None), now)
     asked = set(left) if QUARANTINE_OUTPUT in held else set(held)
     differing = sorted(name for name in asked & {*now, *began} if now.get(name) != began.get(name))
@@ -169,7 +170,7 @@ def check_same_set_aside(entry: LedgerEntry, held: Mapping[str, LedgerEntry], le
 
 
 def _decides_alike(began: LedgerEntry, now: LedgerEntry) -> bool:
-    """Entries of before rules were digested do not tell: those batches are finished as they always were."""
+    """Return True if both entries have the same rules; also for entries from before rules were digested."""
     if (began.source_schemas or now.source_schemas) != now.source_schemas:
         return False
     if began.poison_records != now.poison_records:
@@ -185,7 +186,7 @@ def _schemas_told(began: LedgerEntry, now: LedgerEntry) -> dict[str, object]:
 
 
 def _poison_told(began: LedgerEntry, now: LedgerEntry) -> dict[str, object]:
-    """Only a transform that does not fail alike each time gets here, or `on_poison` that was changed."""
+    """Return the difference, which means a transform with random failures, or a changed `on_poison`."""
     if began.poison_records == now.poison_records:
         return {}
     return {"began_without": began.poison_records, "these_left_out": now.poison_records}
@@ -210,5 +211,5 @@ def _anew(pipeline: str, batch_id: int | None) -> str:
 
 
 def _go_back(pipeline: str, batch_id: int | None) -> str:
-    """Batch 0 has nothing before it."""
+    """Return the rewind command; empty for batch 0, which has no batch before it."""
     return f"tidemill checkpoint rewind {pipeline} --to {batch_id - 1}" if batch_id else ""

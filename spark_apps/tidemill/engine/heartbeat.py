@@ -1,7 +1,7 @@
-"""A driver's heartbeat: a file of its machine in which it leaves each sign of life, and how it ended.
+"""A driver's heartbeat: a local file with its last sign of life and how it ended.
 
-For who starts drivers on this machine. It needs neither the storage root, which may be unavailable, nor
-space on a full disk: after the first one, every beat overwrites the same few bytes.
+It is for the process that starts drivers on this machine. It needs neither the storage root, which may be
+unavailable, nor space on a full disk: after the first beat, every beat overwrites the same few bytes.
 """
 
 from __future__ import annotations
@@ -13,25 +13,27 @@ from dataclasses import dataclass
 from datetime import timedelta
 from pathlib import Path
 
-# Names the file. Where nobody has named one, as in a pod, whose kubelet asks the driver itself, none is kept.
+# Path of the file. It is not set in a pod, because the kubelet asks the driver itself; the driver then writes
+# no heartbeat.
 HEARTBEAT_VARIABLE = "TIDEMILL_HEARTBEAT"
 
-# Least time between two beats, in seconds: tasks of a batch may end a thousand times a second.
+# Minimum time between two beats, in seconds, because up to a thousand tasks may end in a second.
 BEAT_SECONDS = 1.0
 
-# One line: the machine's clock in seconds since its start, which neither a time server nor a suspended laptop
-# moves; then exit code and error id of a driver that has ended. Of one length, to be overwritten whole.
+# One line: the machine's monotonic clock in seconds, which neither NTP nor a suspended laptop moves; then
+# exit code and error id of a driver that has ended. The length is constant, so each write replaces the whole
+# line.
 _LINE = "{beat:020.3f} {exit_code:>3} {error_id:<20}\n"
 
 
 @dataclass(frozen=True)
 class HeartbeatRecord:
-    """What the file tells.
+    """Content of the file.
 
     Args:
         silence: Time since the last beat.
-        exit_code: The code with which the driver has ended; None if it has not, or could not say.
-        error_id: Of the error that it has ended with.
+        exit_code: Exit code of the driver; None if it has not ended, or could not write its code.
+        error_id: Id of the error that ended it.
     """
 
     silence: timedelta
@@ -40,10 +42,10 @@ class HeartbeatRecord:
 
 
 class Heartbeat:
-    """Writes the file, if there is to be one. Never a reason for a driver to fail.
+    """Writes the file if a path is given. It never makes a driver fail.
 
     Args:
-        file: The file; made at once.
+        file: Path of the file, which is created at once.
     """
 
     def __init__(self, file: str | None) -> None:
@@ -53,18 +55,18 @@ class Heartbeat:
 
     @classmethod
     def of_this_process(cls, variables: Mapping[str, str] = os.environ) -> Heartbeat:
-        """The heartbeat that whoever has started this process asked for."""
+        """Return the heartbeat that the parent process requested through the environment."""
         return cls(variables.get(HEARTBEAT_VARIABLE))
 
     def beat(self) -> None:
-        """Leave a sign of life."""
+        """Write a sign of life."""
         now = time.monotonic()
         if now - self._beaten_at >= BEAT_SECONDS:
             self._beaten_at = now
             self._write(_LINE.format(beat=now, exit_code="-", error_id="-"))
 
     def end(self, exit_code: int, error_id: str = "") -> None:
-        """Say how this process ends, as far as it can."""
+        """Write how this process ends, if possible."""
         line = _LINE.format(beat=time.monotonic(), exit_code=exit_code, error_id=error_id[:20] or "-")
         self._write(line)
 
@@ -74,12 +76,12 @@ class Heartbeat:
         try:
             os.pwrite(self._descriptor, line.encode("ascii", "replace"), 0)
         except OSError:
-            # Who reads it finds an older beat; three of a minute are enough.
+            # A reader sees an older beat, which is enough: three beats a minute would do.
             return
 
 
 def read_heartbeat(file: Path) -> HeartbeatRecord | None:
-    """What a driver of this machine has left last; None without a file that says it."""
+    """Return the last record of a driver on this machine; None if there is no readable file."""
     try:
         beat, exit_code, error_id = file.read_text(encoding="ascii").split()
         return HeartbeatRecord(

@@ -1,6 +1,6 @@
-"""A read-only HTTP port: it answers GET, from what is in memory, and does nothing.
+"""A read-only HTTP port that answers GET requests from memory.
 
-A daemon thread serves it. It cannot fail, delay or outlive the process that it is of.
+A daemon thread serves it. It cannot fail or delay its process, and ends with it.
 """
 
 from __future__ import annotations
@@ -15,12 +15,12 @@ from typing import Any
 
 import structlog
 
-# Longest a client may take to send its request, in seconds: below a probe's own period, so that a slow one
-# holds no thread for long.
+# Maximum time for a client to send its request, in seconds. It is shorter than the period of a probe, so that
+# a slow client blocks a thread only briefly.
 REQUEST_SECONDS = 5.0
 
-# Requests served at the same time; a probe, a scrape and a person need three. More are hung up on, so that
-# nobody makes a thread of the process' for each connection.
+# Maximum number of concurrent requests. A probe, a scrape and a user need three. Further connections are
+# closed, so that clients cannot start an unlimited number of threads.
 MOST_REQUESTS = 16
 
 log = structlog.get_logger()
@@ -36,17 +36,17 @@ class Answer:
 
 
 def json_answer(document: Any) -> Answer:
-    """A JSON document."""
+    """Return a JSON answer."""
     return Answer(200, "application/json", json.dumps(document) + "\n")
 
 
 def text_answer(code: int, body: str) -> Answer:
-    """A line of text."""
+    """Return a plain text answer."""
     return Answer(code, "text/plain; charset=utf-8", body + "\n")
 
 
 class HttpPort(ThreadingHTTPServer):
-    """The server; `answer` says what a path answers."""
+    """The server; `answer` returns the answer for a path."""
 
     daemon_threads = True
     request_queue_size = MOST_REQUESTS
@@ -58,12 +58,12 @@ class HttpPort(ThreadingHTTPServer):
 
     @property
     def url(self) -> str:
-        """Where it listens."""
+        """Return the URL of the port."""
         host, port = self.server_address[:2]
         return f"http://{host!s}:{port}"
 
     def process_request(self, request: socket | tuple[bytes, socket], client_address: Any) -> None:
-        """Serve it in a thread, if one is free."""
+        """Serve the request in a thread if one is free; otherwise close the connection."""
         if not self._free.acquire(blocking=False):
             self.shutdown_request(request)
             return
@@ -75,20 +75,20 @@ class HttpPort(ThreadingHTTPServer):
             raise
 
     def process_request_thread(self, request: socket | tuple[bytes, socket], client_address: Any) -> None:
-        """In the thread."""
+        """Serve the request in its thread, then free the thread."""
         try:
             super().process_request_thread(request, client_address)
         finally:
             self._free.release()
 
     def handle_error(self, request: Any, client_address: Any) -> None:
-        """Say nothing of a client that hung up."""
+        """Ignore clients that disconnect."""
 
 
 class _Handler(BaseHTTPRequestHandler):
     timeout = REQUEST_SECONDS
     server_version = "tidemill"
-    # Nobody needs to know which Python this is.
+    # The header must not reveal the Python version.
     sys_version = ""
 
     def do_GET(self) -> None:
@@ -113,11 +113,11 @@ class _Handler(BaseHTTPRequestHandler):
             self.wfile.write(body)
 
     def log_message(self, format: str, *arguments: object) -> None:  # noqa: A002  # http.server's name
-        """Nothing: probes come every few seconds, and a request line is a stranger's text."""
+        """Log nothing, because probes are frequent and a request line is untrusted text."""
 
 
 def serve(address: tuple[str, int], answer: Callable[[str], Answer]) -> HttpPort | None:
-    """Serve in a daemon thread; None, and a line in the log, if the address cannot be had."""
+    """Serve in a daemon thread; if the address is not available, log that and return None."""
     try:
         server = HttpPort(address, answer)
     except OSError as error:

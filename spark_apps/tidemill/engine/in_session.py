@@ -1,6 +1,6 @@
-"""A run of a pipeline in a session that exists: what a driver does, without a process of its own.
+"""A run of a pipeline in an existing session: the work of a driver without a separate process.
 
-For shadow runs, and for tests, of this repository and of a user's pipelines (`tidemill.testing`).
+Shadow runs use it, and tests, both of this repository and of users' pipelines (`tidemill.testing`).
 """
 
 from __future__ import annotations
@@ -34,12 +34,12 @@ _RUN_NUMBERS = itertools.count(1)
 
 
 def new_run_id() -> str:
-    """A run's name; no two runs of a process share one, as names of quarantine files depend on it."""
+    """Return a run id that is unique in this process, because names of quarantine files contain it."""
     return f"in-session-{next(_RUN_NUMBERS)}"
 
 
 def new_reporter(store: Store, path: str, pipeline: str, mode: str, run_id: str) -> Reporter:
-    """What keeps the status of a run that begins now."""
+    """Return the reporter that keeps the status of a new run."""
     now = datetime.now(UTC)
     return Reporter(
         store,
@@ -50,14 +50,14 @@ def new_reporter(store: Store, path: str, pipeline: str, mode: str, run_id: str)
 
 @dataclass(frozen=True)
 class Meanwhile:
-    """What happens while a pipeline runs.
+    """Hooks that act while a pipeline runs.
 
     Args:
-        drain: Asked before each batch; requested by another thread, or by a step.
+        drain: Checked before each batch; another thread or a step may request it.
         step_done: Called after each step of a batch.
-        admitted: Called before the query starts: what others do between the gate and the first batch.
-        begins: Given what keeps the run's status, before its first event.
-        begun: The batch to finish with the tables that it was begun with.
+        admitted: Called between the gate and the first batch, to simulate actions of other processes.
+        begins: Called with the reporter of the run, before its first event.
+        begun: Batch that must finish with the tables with which it began.
     """
 
     drain: Drain = field(default_factory=Drain)
@@ -74,17 +74,17 @@ def run_in_session(
     mode: Literal["stream", "incremental"] = "incremental",
     meanwhile: Meanwhile | None = None,
 ) -> tuple[Ending, Reporter]:
-    """Gate, epoch, then one query to its end; as a stream it ends when a drain is requested.
+    """Pass the gate, claim the epoch and run one query to its end; a stream ends when a drain is requested.
 
     Args:
         spark: The session.
-        pipeline: What runs.
-        store: Control files.
-        mode: How.
-        meanwhile: What happens beside it.
+        pipeline: The pipeline.
+        store: Store of the control files.
+        mode: Mode of the run.
+        meanwhile: Hooks that act during the run.
 
     Raises:
-        TidemillError: What ended the query, or forbade its start.
+        TidemillError: The error that ended the query, or forbade its start.
     """
     beside = meanwhile or Meanwhile()
     run_id = new_run_id()
@@ -102,7 +102,7 @@ def run_in_session(
     try:
         return run_query(spark, run, reporter, beside.step_done, beside.begun), reporter
     finally:
-        # As when a driver stops Spark: what the query still had to say is heard first.
+        # As when a driver stops Spark, all pending events of the query are processed first.
         spark.sparkContext._jsc.sc().listenerBus().waitUntilEmpty()
         spark.streams.removeListener(reporter)
 
@@ -114,10 +114,10 @@ def backfill_in_session(
     plan: BackfillPlan,
     step_done: StepDone = nothing_more,
 ) -> Reporter:
-    """Carry out a plan, perhaps an older one, or one that crashed.
+    """Carry out a plan, which may be old or have crashed before.
 
     Raises:
-        UsageError: TIDE-BACK-016, if it does not hold any more.
+        UsageError: TIDE-BACK-016, if the plan no longer holds.
     """
     pipeline = with_models(pipeline, store)
     run = RunContext(pipeline, "backfill", new_run_id(), store, Drain(), code_of(pipeline))

@@ -1,7 +1,8 @@
-"""Folders that a stream is joined with: read whole at each batch, with the decoders of files sources.
+"""Joined folders, which each batch reads completely with the decoders of file sources.
 
-Spark lists a folder when the query starts, and each batch reads those files. `joined_read.py` looks for a
-newer listing when a batch begins. A task reads a file only if it is as listed.
+Spark lists a folder when the query starts, and each batch reads the listed files. At the beginning of a
+batch, `joined_read.py` checks for a newer listing. A task reads a file only if it is unchanged since the
+listing.
 """
 
 from __future__ import annotations
@@ -30,31 +31,31 @@ from tidemill.sources.read import scan_files
 from tidemill.spec.project import Pipeline
 from tidemill.storage.store import Store
 
-# Option of a scan that names its source, so that it is found in a plan.
+# Option of a scan with the name of its source, to find the source in a plan.
 SOURCE_OPTION = "tidemill.files.joined"
 
-# Id of the error of a folder whose files are not as they were listed.
+# Id of the error for a folder whose files have changed since they were listed.
 FILES_CHANGED = "TIDE-JOIN-002"
 
 _WAIT = "nothing, if the change is over; replace files by renaming complete ones, or use a Delta table"
 
-# Most names of files in an error.
+# Maximum number of file names in an error.
 _SHOWN = 3
 
 
 def read_joined_files(
     spark: SparkSession, pipeline: Pipeline, read: Mapping[str, FilesRead]
 ) -> dict[str, DataFrame]:
-    """Return the rows of each joined folder, by the name of its source.
+    """Return the rows of each joined folder, by source name.
 
     Args:
         spark: The session.
-        pipeline: Whose sources.
-        read: Files to read in the place of those that are there now, by source.
+        pipeline: Pipeline with the sources.
+        read: Files to read instead of the current ones, by source.
 
     Raises:
         AbsentError: TIDE-JOIN-001, if a folder is missing or empty.
-        UnavailableError: TIDE-JOIN-002, if files that are to be read are not there as they were.
+        UnavailableError: TIDE-JOIN-002, if files in `read` were deleted or changed.
     """
     return {
         name: _decoded(spark, part, name, _scan(spark, part, name, read.get(name)))
@@ -63,7 +64,7 @@ def read_joined_files(
 
 
 def listings_now(spark: SparkSession, pipeline: Pipeline) -> dict[str, FileListing]:
-    """Return the files that are in each joined folder.
+    """Return the current files of each joined folder.
 
     Raises:
         AbsentError: TIDE-JOIN-001, if a folder is missing or empty.
@@ -75,7 +76,7 @@ def listings_now(spark: SparkSession, pipeline: Pipeline) -> dict[str, FileListi
 
 
 def keep_listings(spark: SparkSession, pipeline: Pipeline, store: Store) -> dict[str, FilesRead]:
-    """Store which files are in each joined folder, so that they are read again; see `listings_now`."""
+    """Store the current listing of each joined folder, to read the same files again; see `listings_now`."""
     found = listings_now(spark, pipeline)
     for listing in found.values():
         listing.keep(store, pipeline.layout, pipeline.name)
@@ -83,7 +84,7 @@ def keep_listings(spark: SparkSession, pipeline: Pipeline, store: Store) -> dict
 
 
 def files_changed(spark: SparkSession, pipeline: Pipeline, read: Mapping[str, FilesRead]) -> bool:
-    """True if files that were read are gone or changed. Other files may have come."""
+    """Return True if files that were read are deleted or changed. New files do not count."""
     try:
         for name, files in read.items():
             _scan(spark, pipeline.joined_files[name], name, files)
@@ -93,13 +94,13 @@ def files_changed(spark: SparkSession, pipeline: Pipeline, read: Mapping[str, Fi
 
 
 def source_of(relation: Any) -> str | None:
-    """Return the source whose files a relation of a plan reads; None if it reads no joined folder."""
+    """Return the source of a relation in a plan; None if the relation reads no joined folder."""
     name = relation.options().get(SOURCE_OPTION)
     return str(name.get()) if name.isDefined() else None
 
 
 def _scan(spark: SparkSession, part: Pipeline, name: str, read: FilesRead | None) -> DataFrame:
-    """Return the scan of all files that are there, or of those that were read before."""
+    """Return the scan of all current files, or of the files that were read before."""
     scan = _scan_folder(spark, part, name)
     now = _listed(spark, part, name, scan)
     if read is None or now.read == read:
@@ -110,7 +111,7 @@ def _scan(spark: SparkSession, part: Pipeline, name: str, read: FilesRead | None
     if changed := before.changed_in(now):
         facts = {"files": ", ".join(changed[:_SHOWN]), "count": len(changed)}
         raise _not_as_they_were(part, name, facts)
-    # Only other files have come since.
+    # The only change is new files.
     return _scan_files(spark, part, name, [file.path for file in before.files])
 
 
@@ -142,7 +143,7 @@ def _listed(spark: SparkSession, part: Pipeline, name: str, scan: DataFrame) -> 
 
 
 def _decoded(spark: SparkSession, part: Pipeline, name: str, scan: DataFrame) -> DataFrame:
-    # Nothing gets there: the first bad record stops the batch.
+    # The quarantine stays empty, because the first bad record stops the batch.
     quarantine = Quarantine.at(spark.sparkContext, part.layout.quarantine(part.name), "")
     decoding = file_decoding(part, file_reader(part, None), quarantine)
     rows = scan.withColumn(AS_LISTED, F.lit(True)).coalesce(spark.sparkContext.defaultParallelism)
@@ -150,13 +151,13 @@ def _decoded(spark: SparkSession, part: Pipeline, name: str, scan: DataFrame) ->
 
 
 def _saying_which(pipeline: str, name: str, stage: Stage) -> Stage:
-    """Return a stage whose errors name the source, and say what to do about a joined file."""
+    """Return a stage whose errors name the source and the fix for a joined file."""
 
     def read(batches: Iterator[pa.RecordBatch]) -> Iterator[pa.RecordBatch]:
         try:
             yield from stage(batches)
         except TidemillError as error:
-            # Of a chain, `classify` would take the first.
+            # Not chained, because `classify` would take the first error of a chain.
             raise _of_joined_files(pipeline, name, error) from None
 
     return read

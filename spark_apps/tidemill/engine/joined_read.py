@@ -1,8 +1,8 @@
-"""Which contents of the joined tables and folders a batch was made with.
+"""The contents of joined tables and folders with which a batch was computed.
 
-Delta takes the newest version when Spark plans the batch, and the files of a folder are those that the query
-has listed. The plan has both, and the ledger keeps them: a batch that a later driver has to finish is joined
-with the same rows (`half_written.py`).
+Delta takes the newest version when Spark plans the batch. For a folder, the files are those that the query
+has listed. Both are in the plan, and the ledger keeps them. So a later driver that has to finish the batch
+joins the same rows (`half_written.py`).
 """
 
 from __future__ import annotations
@@ -22,17 +22,17 @@ from tidemill.spec.project import Pipeline
 from tidemill.spec.transform_rules import wrong_call
 from tidemill.storage.store import Store
 
-# What stands in a plan for the files of a Delta table whose version is chosen (delta-spark 4.4).
+# Class in a plan for the files of a Delta table at a pinned version (delta-spark 4.4).
 _CHOSEN = "PreparedDeltaFileIndex"
 
 
 class JoinedRead:
-    """Looks into the plan of the running batch.
+    """Reads the plan of the running batch.
 
     Args:
         spark: The session that started the query.
-        pipeline: What runs.
-        store: Keeps the listings of folders.
+        pipeline: The pipeline.
+        store: Store of the folder listings.
         start: Start of the query.
     """
 
@@ -41,14 +41,14 @@ class JoinedRead:
         self._pipeline = pipeline
         self._store = store
         self._start = start
-        # A scan is listed once, when the query starts.
+        # Spark lists a scan once, when the query starts.
         self._listed: dict[str, FilesRead] = {}
 
     def of(self, frame: DataFrame) -> Joined:
-        """Return what a batch reads, without tables and folders of which the result needs no row.
+        """Return the contents that a batch reads, except sources from which the result needs no row.
 
         Raises:
-            SpecError: TIDE-PLAN-001, if the transform has cached a table, which would stay as it was.
+            SpecError: TIDE-PLAN-001, if the transform has cached a table, which would never be updated.
         """
         leaves = _leaves(running_execution(self._spark, frame).optimizedPlan())
         if any(_is(leaf, "InMemoryRelation") for leaf in leaves):
@@ -57,15 +57,15 @@ class JoinedRead:
         return Joined(tables=self._versions(relations), files=self._files(relations))
 
     def check_newest(self, read: Joined, batch_id: int | None) -> None:
-        """See that a batch reads the files that are there now.
+        """Check that a batch reads the current files.
 
-        A batch for which the query has started again reads what that start has listed. So a folder that
-        changes all the time delays each batch by one start and stops none. A batch that is finished or made
-        again reads its own files.
+        If the query was started again for a batch, the batch reads the files that this start has listed. So a
+        folder that changes constantly delays each batch by at most one start and blocks none. A batch that is
+        finished or repeated reads its own files.
 
         Raises:
             StartAgainError: If a folder has other files.
-            AbsentError: TIDE-JOIN-001, if it has none.
+            AbsentError: TIDE-JOIN-001, if a folder has none.
         """
         if not read.files or batch_id == self._start.settled_for:
             return
@@ -93,12 +93,12 @@ class JoinedRead:
 
 
 def _leaves(plan: Any) -> list[Any]:
-    """What a plan and its subqueries read."""
+    """Return the leaves of a plan and its subqueries."""
     return [leaf for part in (plan, *items(plan.subqueriesAll())) for leaf in items(part.collectLeaves())]
 
 
 def _relations(leaves: list[Any]) -> Iterator[Any]:
-    """The files that leaves read: of Delta tables, and of joined folders."""
+    """Yield the file relations of leaves: of Delta tables and of joined folders."""
     for leaf in leaves:
         relation = leaf.relation() if _is(leaf, "LogicalRelation") else None
         if relation is not None and _is(relation, "HadoopFsRelation"):
@@ -111,5 +111,5 @@ def _is(part: Any, name: str) -> bool:
 
 
 def _plain(path: str) -> str:
-    """A path as both sides write it: Hadoop shows `/data` and `file:///data` as `file:/data`."""
+    """Return a path in one notation: Hadoop shows `/data` and `file:///data` as `file:/data`."""
     return "/" + path.removeprefix("file:").lstrip("/") if path.startswith("file:") else path

@@ -1,4 +1,4 @@
-"""The JVM that Spark runs in, beside this process' Python."""
+"""The JVM of Spark, a separate process next to this Python process."""
 
 from __future__ import annotations
 
@@ -8,19 +8,19 @@ from tidemill.errors import InternalError
 
 
 def jvm_has_ended(session: SparkSession) -> bool:
-    """Whether the session's JVM is gone."""
+    """Return True if the session's JVM has ended."""
     process = getattr(session.sparkContext._gateway, "proc", None)  # no public way
     return process is not None and process.poll() is not None
 
 
 def check_jvm(session: SparkSession, error: Exception) -> None:
-    """Refuse to go on without a JVM: no try in this process can bring it back.
+    """Refuse to continue without a JVM, because no retry in this process can start it again.
 
-    Python then hears `Connection refused` from Spark itself, which must not be taken for a source that is
-    away and waited for without end.
+    Python would see `Connection refused` from Spark itself. This must not be mistaken for an unavailable
+    source, for which the driver would wait without end.
 
     Raises:
-        InternalError: TIDE-RUN-002, from `error`, if the JVM is gone.
+        InternalError: TIDE-RUN-002, from `error`, if the JVM has ended.
     """
     if not jvm_has_ended(session):
         return

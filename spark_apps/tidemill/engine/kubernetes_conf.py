@@ -1,7 +1,7 @@
-"""Spark's configuration for a driver that makes its own executors on Kubernetes. Decided here, without Spark.
+"""Spark's configuration for a driver that creates executors on Kubernetes. Pure; it needs no Spark.
 
-The driver runs in its pod in client mode. Executors are pods that Spark makes from our template
-(`spec/pod.py`); the driver's pod owns them, so that they vanish with it.
+The driver runs in its pod in client mode. Spark creates the executor pods from our template (`spec/pod.py`).
+The driver's pod owns them, so Kubernetes deletes them together.
 """
 
 from __future__ import annotations
@@ -23,38 +23,39 @@ from tidemill.spec.pod import (
 from tidemill.spec.project import Pipeline
 from tidemill.spec.units import format_size
 
-# Longest prefix of executors' names that Spark takes, in characters: with `-exec-` and a number it is a
-# label.
+# Maximum length of the prefix of executor names, in characters. Spark uses the prefix with `-exec-` and a
+# number as a label.
 _PREFIX_CHARACTERS = 47
 
-# How long an executor above `min` may have nothing to do, in seconds. Longer than a new one takes to come
-# (10-30); short against the hours until it is needed again.
+# Idle timeout of executors above `min`, in seconds. It is longer than the start of a new executor (10 to 30
+# s), and short compared to the hours until the next load peak.
 IDLE_SECONDS = 120
 
-# Spark ends the driver after this many failed executors within the interval below: never. An executor that
-# cannot be made (quota full) counts as failed every second, and a driver that ends does not cure that; it
-# waits and says so (TIDE-K8S-022). A task that loses its executor four times fails the batch all the same.
+# Spark ends the driver after this many failed executors within the interval below, so effectively never. An
+# executor that cannot be created (quota full) counts as failed every second, and ending the driver would not
+# help; the driver waits and reports it (TIDE-K8S-022). A task that loses its executor four times still fails
+# the batch.
 MOST_FAILED_EXECUTORS = 2**31 - 1
-# Failures that Spark remembers at all; bounds the list that it keeps of them.
+# Interval for which Spark remembers failures; it limits the length of Spark's list.
 FAILURES_REMEMBERED = timedelta(minutes=10)
 
 
 def uses_executors(pipeline: Pipeline, pod: DriverPod | None) -> bool:
-    """Whether the driver makes executors: in a pod, and of a size that has them."""
+    """Return True if the driver creates executors: in a pod, with a size that has executors."""
     return pod is not None and pipeline.size.executors is not None
 
 
 def executor_slots(executors: Executors) -> int:
-    """Tasks that can run at once when all executors are there.
+    """Return the number of tasks that can run at once when all executors exist.
 
-    They come and go, and at the first batch none may be there yet; so plans are made for this number, and
-    Spark adds executors as long as tasks wait.
+    Executors are added and removed, and at the first batch there may be none. So plans are made for this
+    number, and Spark adds executors while tasks wait.
     """
     return executors.max * executors.cores
 
 
 def kubernetes_conf(pipeline: Pipeline, pod: DriverPod, executors: Executors) -> dict[str, str]:
-    """Settings of a driver in `pod` with `executors`."""
+    """Return the settings of a driver in `pod` with `executors`."""
     master = f"k8s://{API_SERVER}"
     return {
         "spark.master": master,
@@ -80,11 +81,11 @@ def _pods(pipeline: Pipeline, pod: DriverPod, settings: KubernetesSettings) -> d
         f"{prefix}.authenticate.executor.serviceAccountName": settings.service_accounts.executor,
         f"{prefix}.executor.podTemplateFile": pod.template_file,
         f"{prefix}.executor.podTemplateContainerName": EXECUTOR_CONTAINER,
-        # A second process of the driver must not meet the names of the first one's executors.
+        # A restarted driver process must not reuse the names of its predecessor's executors.
         f"{prefix}.executor.podNamePrefix": _name_prefix(pipeline, pod),
-        # It would hold the files of a SPARK_CONF_DIR; there are none.
+        # The ConfigMap would hold the files of SPARK_CONF_DIR, which we do not use.
         f"{prefix}.executor.disableConfigMap": "true",
-        # There are no claims and no Service of Spark's own to look for: a driver may not even ask.
+        # Spark creates no claims and no Service here, and the driver has no permission to look for them.
         f"{prefix}.driver.ownPersistentVolumeClaim": "false",
         f"{prefix}.driver.reusePersistentVolumeClaim": "false",
         f"{prefix}.driver.service.deleteOnTermination": "false",
@@ -103,7 +104,8 @@ def _executor(executors: Executors) -> dict[str, str]:
     return {
         "spark.executor.cores": str(executors.cores),
         "spark.executor.memory": format_size(executors.memory),
-        # Spark's own rule does not know that a client-mode driver is Python and leaves the workers 10%.
+        # Spark's default does not recognize a client-mode driver as Python, and leaves only 10 % for the
+        # workers.
         "spark.executor.memoryOverhead": format_size(memory_overhead(executors)),
         "spark.kubernetes.executor.request.cores": executors.cpu_request or str(executors.cores),
     }
@@ -113,26 +115,27 @@ def _allocation(executors: Executors) -> dict[str, str]:
     prefix = "spark.dynamicAllocation"
     return {
         f"{prefix}.enabled": "true",
-        # There is no shuffle service. An executor that goes hands its shuffle files over (decommissioning);
-        # tracked, those of finished batches would keep it until the driver's next full GC.
+        # There is no shuffle service. A decommissioned executor hands over its shuffle files. With shuffle
+        # tracking, the files of finished batches would keep it alive until the driver's next full GC.
         f"{prefix}.shuffleTracking.enabled": "false",
         f"{prefix}.executorIdleTimeout": f"{IDLE_SECONDS}s",
         # Delta caches the state of each table's newest snapshot, so some executors always hold a block, and
-        # Spark never ends those by default. Blocks are handed over, like shuffle files, or computed again.
+        # by default Spark never ends such executors. Blocks are handed over, like shuffle files, or computed
+        # again.
         f"{prefix}.cachedExecutorIdleTimeout": f"{IDLE_SECONDS}s",
         f"{prefix}.minExecutors": str(executors.min),
-        # As many at first; Spark warns where only one of the two is told.
+        # The same number as `minExecutors`, because Spark warns if only one of the two is set.
         "spark.executor.instances": str(executors.min),
         f"{prefix}.maxExecutors": str(executors.max),
-        # The query starts while executors do; its tasks wait for them anyway.
+        # The query starts while executors start, because its tasks wait for them anyway.
         "spark.scheduler.minRegisteredResourcesRatio": "0",
     }
 
 
 def _loss() -> dict[str, str]:
     return {
-        # An executor that is asked to go (idle, or its node is drained) ends its tasks first and hands over
-        # what it keeps.
+        # An executor that is decommissioned (idle, or on a drained node) first finishes its tasks and hands
+        # over its blocks.
         "spark.decommission.enabled": "true",
         "spark.storage.decommission.enabled": "true",
         "spark.storage.decommission.shuffleBlocks.enabled": "true",
@@ -145,12 +148,12 @@ def _loss() -> dict[str, str]:
 def _encryption(master: str) -> dict[str, str]:
     return {
         "spark.authenticate": "true",
-        # A file in each pod. Without it Spark makes up a secret and writes it into each executor's manifest.
+        # A file in each pod. Without it Spark generates a secret and writes it into each executor's manifest.
         "spark.authenticate.secret.file": RPC_SECRET_FILE,
-        # An executor reads that file only on Kubernetes, and is not told in time that it is there.
+        # Executors read the file only if the master is Kubernetes, which they otherwise learn too late.
         "spark.executorEnv.JAVA_TOOL_OPTIONS": f"-Dspark.master={master}",
         "spark.network.crypto.enabled": "true",
-        # The default, AES/CTR, does not notice changed bytes.
+        # The default, AES/CTR, does not detect modified bytes.
         "spark.network.crypto.cipher": "AES/GCM/NoPadding",
         "spark.network.crypto.saslFallback": "false",
     }

@@ -1,4 +1,4 @@
-"""How far a query is behind its source, of Spark's progress. Pure."""
+"""The lag of a query behind its source, from Spark's progress. Pure."""
 
 from __future__ import annotations
 
@@ -8,14 +8,14 @@ from collections.abc import Iterable, Mapping
 from dataclasses import dataclass
 from typing import Any
 
-# Partitions whose lag is told, those that are furthest behind: a topic may have thousands, and each is a time
-# series of its own, in Prometheus and in a chart.
+# Maximum number of partitions whose lag is reported, largest lag first. A topic may have thousands, and each
+# is a separate time series in Prometheus and in a chart.
 MOST_PARTITIONS = 20
 
 
 @dataclass(frozen=True)
 class PartitionLag:
-    """Records of one partition that were not read yet, when the newest batch was planned."""
+    """Number of unread records of one partition when the newest batch was planned."""
 
     topic: str
     partition: str
@@ -23,19 +23,19 @@ class PartitionLag:
 
 
 def lag_of(progress: Mapping[str, Any]) -> list[PartitionLag] | None:
-    """Of every partition of all sources; None if no source tells."""
+    """Return the lag of each partition of all sources; None if no source reports it."""
     found = [lag for source in progress.get("sources", ()) for lag in _of_source(source)]
     return found or None
 
 
 def total_lag(progress: Mapping[str, Any]) -> int | None:
-    """Over all partitions; None if no source tells."""
+    """Return the lag over all partitions; None if no source reports it."""
     found = lag_of(progress)
     return None if found is None else sum(lag.records for lag in found)
 
 
 def furthest_behind(found: Iterable[PartitionLag]) -> list[PartitionLag]:
-    """The partitions that are told one by one."""
+    """Return the partitions with the largest lag, which are reported one by one."""
     return heapq.nlargest(MOST_PARTITIONS, found, key=lambda lag: lag.records)
 
 
@@ -47,7 +47,8 @@ def _of_source(source: Mapping[str, Any]) -> Iterable[PartitionLag]:
         if isinstance(partitions, dict):
             read = end.get(topic, {})
             for partition, offset in partitions.items():
-                # Real-time mode reads on after it has asked for the newest offset.
+                # The difference may be negative, because real-time mode reads on after it has requested the
+                # newest offset.
                 yield PartitionLag(topic, str(partition), max(0, offset - read.get(partition, 0)))
 
 

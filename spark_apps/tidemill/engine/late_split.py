@@ -1,7 +1,7 @@
-"""Which rows of the running batch are late: decided here, carried out by the tasks that read them.
+"""The rule for late rows of the running batch: decided here, applied by the tasks that read the rows.
 
-Every row that Spark would drop is late here, so that Spark itself drops none: what a batch reads is in its
-result, in the table of late rows or in the quarantine.
+Every row that Spark would drop is late by this rule, so Spark itself drops none. Each row of a batch is in
+its result, in the late table or in the quarantine.
 """
 
 from __future__ import annotations
@@ -23,12 +23,13 @@ _MICROSECOND = timedelta(microseconds=1)
 
 @dataclass(frozen=True)
 class LateSplit:
-    """Splits the batches of one query.
+    """Separates late rows in the batches of one query.
 
     Args:
-        spark: The session that started it.
-        window: The windows that its rows are proven to be made of, if any.
-        before: What is late whatever the watermark, in milliseconds since 1970.
+        spark: The session that started the query.
+        window: The proven event-time windows of its rows, if any.
+        before: Rows with an event time before this are late regardless of the watermark, in milliseconds
+            since 1970.
     """
 
     spark: Any
@@ -36,10 +37,10 @@ class LateSplit:
     before: int = 0
 
     def begin(self, frame: DataFrame, operators: int) -> None:
-        """Tell the tasks of the batch which rows are late.
+        """Set the rule for the tasks of the batch.
 
         Args:
-            frame: Of the batch; called in the thread that runs it.
+            frame: Rows of the batch; call this method in the thread that runs it.
             operators: Number of stateful operators in its plan.
         """
         before = running_execution(self.spark, frame).prevOffsetSeqMetadata()
@@ -49,15 +50,15 @@ class LateSplit:
 
 
 def late_rule(watermark: int, window: EventWindow | None, operators: int) -> LateRule:
-    """Which rows are late.
+    """Return the rule for late rows.
 
-    A row of a tumbling window is late when the window is over, as for Spark. A row that is in several windows
-    would be late in some of them, and another operator, such as a deduplication, goes by the row's own time:
-    then its own time counts.
+    A row of a tumbling window is late when the window has ended, as in Spark. In two other cases the row's
+    own time decides: a row in several windows would be late in only some of them, and another operator, such
+    as a deduplication, uses the row's time.
 
     Args:
-        watermark: By which Spark drops rows, in milliseconds since 1970.
-        window: The windows that rows are proven to be made of, if any.
+        watermark: Watermark by which Spark drops rows, in milliseconds since 1970.
+        window: The proven event-time windows of the rows, if any.
         operators: Number of stateful operators.
     """
     if window is None or window.kind != "tumbling" or operators != 1:
@@ -66,7 +67,7 @@ def late_rule(watermark: int, window: EventWindow | None, operators: int) -> Lat
 
 
 def check_none_dropped(entry: LedgerEntry, dropped: int) -> None:
-    """Refuse a batch of which Spark has dropped rows although the late ones had been set aside.
+    """Refuse a batch from which Spark has dropped rows although late rows were set aside before.
 
     Raises:
         DataError: TIDE-DATA-005. Nothing was written.

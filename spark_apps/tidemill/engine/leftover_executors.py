@@ -1,7 +1,7 @@
-"""Removing executors that an earlier process of this driver left behind.
+"""Removal of executors that an earlier process of this driver left behind.
 
-They end by themselves when their driver goes, and Kubernetes removes them with its pod. But a container that
-is started again in the same pod leaves their pods standing, and one that hangs keeps its node's memory.
+Executors end when their driver ends, and Kubernetes deletes them with its pod. But after a container restart
+in the same pod their pods still exist, and an executor that hangs keeps its node's memory.
 """
 
 from __future__ import annotations
@@ -17,21 +17,21 @@ import structlog
 
 from tidemill.engine.driver_pod import API_SERVER, DriverPod
 
-# Where the kubelet puts what a pod needs to speak to the API server.
+# Folder in which the kubelet puts the token and certificate for the API server.
 ACCOUNT = Path("/var/run/secrets/kubernetes.io/serviceaccount")
 
-# Longest this may keep a driver from starting, in seconds: it is housekeeping.
+# Maximum time by which this may delay a driver's start, in seconds, because it is only housekeeping.
 TIMEOUT_SECONDS = 10.0
 
-# From SIGTERM to SIGKILL, in seconds. Nobody waits for their work any more; not 0, which would free the name
-# before the kubelet has ended the process.
+# From SIGTERM to SIGKILL, in seconds. No driver waits for the executors' work any more. It is not 0, because
+# that would free the name before the kubelet has ended the process.
 GRACE_SECONDS = 1
 
 log = structlog.get_logger()
 
 
 def remove_leftover_executors(pod: DriverPod, server: str = API_SERVER, account: Path = ACCOUNT) -> bool:
-    """Ask the API server to delete them; False, and a line in the log, if it cannot be asked."""
+    """Delete the executors through the API server; if that fails, log it and return False."""
     chosen = ",".join(f"{label}={value}" for label, value in pod.executor_labels.items())
     query = urlencode({"labelSelector": chosen})
     try:

@@ -1,4 +1,4 @@
-"""Lineage events of a running driver: sent by a thread of their own, so that no batch waits or fails."""
+"""Lineage events of a running driver, sent by a separate thread, so that no batch waits or fails."""
 
 from __future__ import annotations
 
@@ -19,8 +19,8 @@ from tidemill.lineage.endpoint import endpoint_of
 from tidemill.spec.project import Pipeline
 from tidemill.spec.secret_mask import mask_document
 
-# Longest that a driver's end waits for its last events, in seconds; with Spark's 15 s it must stay below
-# WAY_OUT (spec/environment.py).
+# Maximum time that a driver's end waits for its last events, in seconds. Together with Spark's 15 s it must
+# stay below WAY_OUT (spec/environment.py).
 CLOSE_SECONDS = 5.0
 
 log = structlog.get_logger()
@@ -28,12 +28,12 @@ log = structlog.get_logger()
 
 @dataclass(frozen=True)
 class _Unsent:
-    """What is to be sent.
+    """Pending events.
 
     Args:
-        start: Of the driver that started.
-        batch: The newest one that was written; its number is None in a backfill.
-        receipt: Of the driver that ended.
+        start: Status of the driver that started.
+        batch: Newest written batch; its number is None in a backfill.
+        receipt: Receipt of the driver that ended.
     """
 
     start: Status | None = None
@@ -42,16 +42,16 @@ class _Unsent:
 
 
 class LineageSender:
-    """Tells a lineage service of one run.
+    """Sends the lineage events of one run.
 
-    What waits to be sent is not kept here but in the ledger: a batch only raises a flag, and the thread then
-    reads what the newest one wrote. So an endpoint that is slow or down takes no memory, and of the batches
-    that were written meanwhile the newest one is told.
+    The content of pending events is not kept here but in the ledger. A batch only sets a flag, and the thread
+    then reads what the newest batch wrote. So a slow or unavailable endpoint takes no memory. If several
+    batches were written since the last event, only the newest is sent.
 
     Args:
-        pipeline: What runs.
-        post: Sends one event; that it raises is logged when it begins and when it ends.
-        every: Shortest time between two events of batches.
+        pipeline: The pipeline.
+        post: Sends one event. Its failures are logged when they begin and when they end.
+        every: Minimum time between two batch events.
     """
 
     def __init__(self, pipeline: Pipeline, post: Callable[[dict[str, Any]], None], every: timedelta) -> None:
@@ -60,27 +60,27 @@ class LineageSender:
         self._every_seconds = every.total_seconds()
         self._changed = threading.Condition()
         self._unsent = _Unsent()
-        # Whether something new is to be sent: what failed waits for it, so that nothing is tried in a circle.
+        # True if there is a new event. Failed events wait for the next new one, so there is no retry loop.
         self._has_news = False
-        # On the monotonic clock, in seconds.
+        # Earliest time of the next batch event, on the monotonic clock, in seconds.
         self._not_before = float("-inf")
         self._fails = False
         self._run_id = ""
         self._thread = threading.Thread(target=self._send_all, name="lineage", daemon=True)
 
     def begins(self, status: Status) -> None:
-        """A driver has started."""
+        """Send the start of a driver."""
         self._run_id = status.run_id
         self._tell(start=status)
         self._thread.start()
 
     def wrote(self, result: BatchResult) -> None:
-        """A batch was written; not one that all outputs held already."""
+        """Send a written batch, unless all outputs held it already."""
         if any(written.committed for written in result.written.values()):
             self._tell(batch=result)
 
     def ends(self, receipt: Receipt, wait_seconds: float = CLOSE_SECONDS) -> None:
-        """The driver has ended; its last events are waited for, but not for long."""
+        """Send the end of the driver; wait at most `wait_seconds` for the last events."""
         if self._thread.ident is None:
             return
         self._tell(receipt=receipt)
@@ -107,7 +107,7 @@ class LineageSender:
                 return
 
     def _next(self) -> _Unsent:
-        """Wait until there is something new, and it is time; the end does not wait."""
+        """Wait for a new event and for the minimum time between events; the end does not wait."""
         with self._changed:
             while self._unsent.receipt is None:
                 seconds = max(0.0, self._not_before - time.monotonic()) if self._has_news else None
@@ -118,7 +118,7 @@ class LineageSender:
             return self._unsent
 
     def _send(self, unsent: _Unsent) -> None:
-        # Half a second to load: here it delays nobody.
+        # Imported here, because the import takes half a second, which would delay the start of the driver.
         from tidemill.lineage.run_events import RunStart, batch_event, end_event, start_event
         from tidemill.lineage.written import newest_batch
 
@@ -137,7 +137,7 @@ class LineageSender:
             self._post(end_event(self._pipeline, unsent.receipt))
 
     def _sent(self, **sent: Any) -> None:
-        """Forget what was sent, unless there is something newer in its place."""
+        """Remove sent events, unless a newer one has replaced them."""
         with self._changed:
             gone = {name: None for name, what in sent.items() if getattr(self._unsent, name) is what}
             self._unsent = replace(self._unsent, **gone)
@@ -155,13 +155,13 @@ class LineageSender:
 
 
 def _told(error: Exception) -> Any:
-    """What a library says may hold more than it should."""
+    """Return the error without secrets, which the message of a library may contain."""
     ours = error.as_document() if isinstance(error, TidemillError) else None
     return mask_document(ours or f"{type(error).__name__}: {error}")
 
 
 def open_lineage(pipeline: Pipeline) -> LineageSender | None:
-    """What tells of a run; None if the environment names no service, or one that cannot be used."""
+    """Return the sender; None if the environment names no lineage service, or an unusable one."""
     try:
         endpoint = endpoint_of(pipeline.environment)
     except Exception as error:  # noqa: BLE001  # lineage must never stop a driver

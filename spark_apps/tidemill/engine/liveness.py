@@ -1,6 +1,7 @@
-"""Is this driver alive, and has it begun to work? Pure: what it said of itself and how long ago decide.
+"""Liveness and readiness of a driver, decided by its status and the time of its last sign of life. Pure.
 
-In a pod the kubelet asks the driver itself; on one machine reconciliation reads its heartbeat, by this rule.
+In a pod the kubelet probes the driver. On one machine, reconciliation reads its heartbeat and applies the
+same rule.
 """
 
 from __future__ import annotations
@@ -10,13 +11,14 @@ from datetime import timedelta
 
 from tidemill.checkpoint.status import Status
 
-# How many triggers a stream may be silent before it counts as hung. Spark speaks at each batch, every 10 s
-# while it idles, and the driver at each finished task; a late batch or two is load, ten are none.
+# Number of triggers for which a stream may be silent before it counts as hung. Spark reports each batch, and
+# every 10 s while it idles; the driver reports each finished task. A delay of one or two batches is load, a
+# delay of ten is not.
 SILENT_TRIGGERS = 10
 
-# The least silence that counts as hung, whatever the trigger; that of a bounded run, too. Above the minutes
-# that one task of a first batch may read, that Spark's Kafka clients wait for a broker (3), and that a cold
-# start takes. To be killed by this must stay rare: the work is then repeated from its beginning.
+# Minimum silence that counts as hung, for any trigger and for bounded runs. It is longer than one task of a
+# first batch may read, than Spark's Kafka clients wait for a broker (3 minutes), and than a cold start takes.
+# A kill must stay rare, because the work is then repeated from its beginning.
 LEAST_SILENCE = timedelta(minutes=15)
 
 
@@ -25,8 +27,8 @@ class Probe:
     """The answer of a probe.
 
     Args:
-        good: Whether it passes.
-        reason: Why, for a person.
+        good: True if the probe passes.
+        reason: Reason, for the operator.
     """
 
     good: bool
@@ -34,15 +36,15 @@ class Probe:
 
 
 def alive(state: str, silence: timedelta, trigger: timedelta | None) -> Probe:
-    """Whether the driver shows that it lives: it works, or says itself why it cannot.
+    """Return the liveness probe: the driver is alive if it works, or reports why it cannot.
 
-    Every change of the status is a sign of life, also `waiting` for an unavailable source, which the driver
-    repeats; so are Spark's events and each task that ends. A bounded run has no trigger to measure by: it may
-    take as long as it likes, but not be silent for longer than any driver may. Nor may one that has ended
-    and whose process does not go.
+    Every change of the status is a sign of life, including `waiting` for an unavailable source, which the
+    driver repeats. So are Spark's events and each finished task. A bounded run has no trigger, so it may run
+    for any time, but may not be silent for longer than `LEAST_SILENCE`. The same limit applies to a driver
+    that has ended but whose process does not exit.
 
     Args:
-        state: What the driver says of itself.
+        state: State in the driver's status.
         silence: Time since its last sign of life.
         trigger: A stream's trigger; None for a bounded run.
     """
@@ -53,7 +55,7 @@ def alive(state: str, silence: timedelta, trigger: timedelta | None) -> Probe:
 
 
 def ready(status: Status) -> Probe:
-    """Whether the driver has committed a batch, or has read all that there is."""
+    """Return the readiness probe: the driver has committed a batch, or has read all available records."""
     if status.state in ("stopped", "failed"):
         return Probe(False, status.state)
     if status.batch_committed_at is not None:

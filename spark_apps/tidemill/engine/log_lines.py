@@ -1,4 +1,4 @@
-"""A driver's log: JSON lines on standard error. On a full disk lines are lost; the driver goes on."""
+"""A driver's log: JSON lines on standard error. If the disk is full, lines are lost and the driver runs on."""
 
 from __future__ import annotations
 
@@ -15,36 +15,36 @@ from structlog.typing import EventDict, ExcInfo
 from tidemill.airflow_names import DAG_RUN_VARIABLE
 from tidemill.failed_at import trace_of
 
-# Loggers of pyspark that quote the record at which a task has failed. What a batch raises, Spark tells us.
+# Loggers of pyspark that quote the record on which a task failed. Spark reports errors of batches anyway.
 _QUOTING_LOGGERS = ("DataFrameQueryContextLogger", "SQLQueryContextLogger", "py4j")
 
 
 class _Lossy(io.StringIO):
-    """Writes each line at once and keeps nothing that could not be written."""
+    """Writes each line at once and drops text that cannot be written."""
 
     def __init__(self, descriptor: int) -> None:
         self._descriptor = descriptor
 
     def write(self, text: str) -> int:
-        # A runtime gives the driver a file for its log. What a buffered stream cannot write there, it
-        # tries again at the end of the process and then turns exit code 0 into 120.
+        # The runtime may redirect the driver's log to a file. A buffered stream would retry failed writes at
+        # the end of the process, and then change exit code 0 to 120.
         with suppress(OSError):
             os.write(self._descriptor, text.encode(errors="backslashreplace"))
         return len(text)
 
 
 def run_in_log(pipeline: str, run_id: str, variables: Mapping[str, str] = os.environ) -> dict[str, str]:
-    """What each line of a driver says of its run.
+    """Return the facts about the run that each log line of a driver contains.
 
-    The id of a bounded run tells which run of which DAG it is; of a stream that reconciliation has started,
-    its starter tells.
+    The id of a bounded run identifies its DAG run. A stream that reconciliation has started gets its DAG run
+    from an environment variable.
     """
     run, dag_run = {"pipeline": pipeline, "run_id": run_id}, variables.get(DAG_RUN_VARIABLE)
     return {**run, "dag_run": dag_run} if dag_run else run
 
 
 def quote_no_record() -> None:
-    """Let the loggers of pyspark be silent; what Java's log says is in `log4j2.properties`."""
+    """Silence the pyspark loggers that quote records; `log4j2.properties` does the same for Java's log."""
     for name in _QUOTING_LOGGERS:
         logging.getLogger(name).setLevel(logging.CRITICAL)
 
@@ -57,8 +57,8 @@ def log_json_lines(descriptor: int | None = None, run: Mapping[str, str] | None 
     """Send all log lines to a file descriptor, by default standard error. For entry points only.
 
     Args:
-        descriptor: The file.
-        run: What each line says of the run that it is of; see `run_in_log`.
+        descriptor: The file descriptor.
+        run: Facts about the run for each line; see `run_in_log`.
     """
     of_run = dict(run or {})
 

@@ -1,7 +1,7 @@
-"""What the stateful operators of a plan compute, in words that two versions can be compared by.
+"""Descriptions of the computation of a plan's stateful operators, to compare two versions.
 
-A column stands for what it is made of, down to the columns that the transform is given: `window` of five
-minutes and `window` of ten have the same name and type, and are not the same key.
+A column is described by the expression that computes it, down to the columns of the transform's input. For
+example, `window` of five minutes and `window` of ten have the same name and type but are different keys.
 """
 
 from __future__ import annotations
@@ -16,23 +16,24 @@ from tidemill.backfill.window_expression import is_window, read_window
 from tidemill.checkpoint.upgrade.version import Meaning
 from tidemill.engine.plan_check.analysed import is_stream, root_of
 
-# Longest expression that is kept in words, in characters; what is longer is told by its digest.
+# Maximum length of an expression that is kept as text, in characters; a longer one is kept as a digest.
 MOST_CHARACTERS = 200
 
-# Operations that give on what they name, by the field that names it.
+# Operations that pass on selected columns, with the field that lists them.
 _SELECTING = {"Project": "projectList", "Aggregate": "aggregateExpressions"}
 
-# `transformWithState`, of rows and of pandas.
+# `transformWithState`, for rows and for pandas.
 _OWN_STATES = "TransformWithStateInPySpark"
 
-# Fields of an expression that say nothing of its value.
+# Fields of an expression that do not affect its value.
 _STRUCTURE = ("class", "num-children")
 
 
 def meanings_of(frame: DataFrame) -> tuple[Meaning, ...]:
-    """Each stateful operator of a stream's plan, from the root; empty if Spark tells of it in a new way.
+    """Return each stateful operator of a stream's plan, from the root; empty if the plan's form is unknown.
 
-    Spark's JSON of a plan is no promise of its, and a stream must not fail because nobody can explain it.
+    Spark does not guarantee the JSON form of a plan, and a stream must not fail because its plan cannot be
+    read.
     """
     try:
         return plan_meanings(root_of(frame))
@@ -41,7 +42,7 @@ def meanings_of(frame: DataFrame) -> tuple[Meaning, ...]:
 
 
 def plan_meanings(root: Node) -> tuple[Meaning, ...]:
-    """The same, of a plan as a tree."""
+    """Return each stateful operator of a plan tree."""
     words = _Words(used_aggregates(root))
     for node in _from_the_leaves(root):
         words.learn(node)
@@ -51,16 +52,16 @@ def plan_meanings(root: Node) -> tuple[Meaning, ...]:
 
 
 def _keeps_state(node: Node) -> bool:
-    """Whether all its rows come from streams; the initial state of a `transformWithState` never does."""
+    """Return True if all input rows come from streams; the initial state of `transformWithState` never does."""
     fed = node.children[:1] if node.kind == _OWN_STATES else node.children
     return all(is_stream(child) for child in fed)
 
 
 class _Words:
-    """Expressions in words; knows what each column is made of once it has seen where it is made.
+    """Converts expressions to text; knows the expression of each column that it has seen computed.
 
     Args:
-        used: Columns of each aggregation that anything needs, by `id` of its node.
+        used: Columns of each aggregation that a later operation needs, by `id` of the node.
     """
 
     def __init__(self, used: Mapping[int, Sequence[Node]]) -> None:
@@ -68,7 +69,7 @@ class _Words:
         self._made: dict[int, str] = {}
 
     def learn(self, node: Node) -> None:
-        """Take in the columns that an operation makes; those below it are known."""
+        """Learn the columns that an operation computes, after the operations below it."""
         for expression in _all_expressions(node.fields):
             for below in expression.walk():
                 if below.kind == "Alias":
@@ -79,7 +80,7 @@ class _Words:
                 self._made[column.expression_id] = " or ".join(dict.fromkeys(map(self.of, made)))
 
     def of(self, expression: Node) -> str:
-        """One expression."""
+        """Return the text of one expression."""
         match expression.kind:
             case "AttributeReference":
                 name = str(expression.fields["name"])
@@ -108,14 +109,14 @@ def _is_told(name: str, value: object) -> bool:
 
 
 def used_aggregates(root: Node) -> dict[int, Sequence[Node]]:
-    """What of each aggregation anything above it needs; Spark leaves the rest out of plan and state."""
+    """Return the columns of each aggregation that operations above it need; Spark drops the others."""
     found: dict[int, Sequence[Node]] = {}
     _look_for_used(root, None, found)
     return found
 
 
 def _look_for_used(node: Node, wanted: frozenset[int] | None, found: dict[int, Sequence[Node]]) -> None:
-    """Go down with the columns that are wanted of an operation; None for all of them."""
+    """Walk down with the columns that are needed of an operation; None for all columns."""
     if node.kind in _SELECTING:
         columns = node.expressions(_SELECTING[node.kind])
         kept = [column for column in columns if wanted is None or column.expression_id in wanted]
@@ -124,7 +125,7 @@ def _look_for_used(node: Node, wanted: frozenset[int] | None, found: dict[int, S
     elif wanted is not None:
         wanted |= _columns_in(_all_expressions(node.fields))
     for place, child in enumerate(node.children):
-        # The later parts of a union have columns of their own in the places of the first one's.
+        # The later parts of a union have their own columns at the positions of the first part's columns.
         _look_for_used(child, None if node.kind == "Union" and place else wanted, found)
 
 
@@ -150,7 +151,10 @@ def _from_the_leaves(node: Node) -> Iterator[Node]:
 
 
 def _all_expressions(fields: object) -> Iterator[Node]:
-    """Expressions in the fields of an operation: a document is a list of nodes that begins with a class."""
+    """Yield the expressions in the fields of an operation.
+
+    An expression's document is a list of nodes whose first element has a class.
+    """
     if isinstance(fields, dict):
         for part in fields.values():
             yield from _all_expressions(part)
@@ -208,7 +212,7 @@ def _conjuncts(condition: Node) -> Iterator[Node]:
 
 
 def _own_states(node: Node, words: _Words) -> Meaning:
-    """Spark projects the columns of the key in front of all others."""
+    """Return the meaning of `transformWithState`; Spark projects the key columns in front of all others."""
     columns = node.children[0].expressions("projectList")
     return Meaning(
         kind=node.kind, keys=_unique(map(words.of, columns[: int(node.fields["groupingAttributesLen"])]))

@@ -1,4 +1,4 @@
-"""The files of a model: brought to this machine, and known by their digest."""
+"""The files of a model, copied to this machine and identified by their digest."""
 
 from __future__ import annotations
 
@@ -9,15 +9,15 @@ from tidemill.storage.store import Store
 
 
 def fetch_folder(store: Store, source: str, target: Path) -> None:
-    """Copy a folder of the storage to this machine; nothing is copied if there is none.
+    """Copy a folder of the storage to this machine; a missing folder copies nothing.
 
     Args:
         store: The storage.
-        source: The folder.
-        target: Where to, a folder that exists.
+        source: Folder in the storage.
+        target: Existing local folder.
     """
     for stored in store.list_files(source):
-        # First of all: the storage refuses a path that climbs out of its folder.
+        # Read before the file is created, because the storage refuses a path that leaves its folder.
         content = store.read(stored.path) or b""
         file = target / stored.path[len(source) + 1 :]
         file.parent.mkdir(parents=True, exist_ok=True)
@@ -25,7 +25,7 @@ def fetch_folder(store: Store, source: str, target: Path) -> None:
 
 
 def put_folder(store: Store, source: Path, target: str) -> None:
-    """Copy a folder of this machine to the storage, over what is there; nothing else stays."""
+    """Copy a local folder to the storage; replace existing files and delete all others."""
     copies = {f"{target}/{file.relative_to(source).as_posix()}": file for file in files_of(source)}
     for stored in store.list_files(target):
         if stored.path not in copies:
@@ -35,15 +35,15 @@ def put_folder(store: Store, source: Path, target: str) -> None:
 
 
 def files_of(folder: Path) -> list[Path]:
-    """All files below a folder, sorted by the bytes of their names."""
+    """Return all files below a folder, sorted by the bytes of their names."""
     files = (path for path in folder.rglob("*") if path.is_file())
     return sorted(files, key=lambda file: file.relative_to(folder).as_posix().encode())
 
 
 def digest_of(folder: Path) -> str:
-    r"""Digest of all files below a folder, and of their names: what `sha256sum` says of what it says of them.
+    r"""Return the digest of all files below a folder and of their names.
 
-    `find . -type f -printf '%P\0' | LC_ALL=C sort -z | xargs -0 sha256sum | sha256sum` tells the same.
+    It equals `find . -type f -printf '%P\0' | LC_ALL=C sort -z | xargs -0 sha256sum | sha256sum`.
     """
     lines = (
         f"{hashlib.sha256(file.read_bytes()).hexdigest()}  {file.relative_to(folder).as_posix()}\n"

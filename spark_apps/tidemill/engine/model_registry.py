@@ -1,4 +1,4 @@
-"""Registered models: which version a name means now, and its files. By MLflow's own client."""
+"""Registered models: the current version of a name, and its files, through MLflow's client."""
 
 from __future__ import annotations
 
@@ -14,10 +14,10 @@ from tidemill.spec.project import Environment
 from tidemill.spec.secret_mask import mask_secrets
 from tidemill.spec.secret_value import read_secret
 
-# What the registry answers about a name, an alias, a version or a stage that it does not have.
+# Error codes of the registry for a name, alias, version or stage that does not exist.
 _NOT_THERE = frozenset({"RESOURCE_DOES_NOT_EXIST", "INVALID_PARAMETER_VALUE", "NOT_FOUND"})
 
-# Retries of one request, each later than the one before: some seconds. A driver is started again anyway.
+# Retries of one request with growing delays, some seconds in total. A failed driver is started again anyway.
 _RETRIES = "3"
 
 
@@ -25,16 +25,16 @@ def fetch_registered(environment: Environment, name: str, declared: DeclaredMode
     """Find a registered model, and copy its files.
 
     Args:
-        environment: Names the registry.
-        name: Of the model, in the pipeline file.
-        declared: With the URI.
-        target: Where to, an empty folder.
+        environment: Environment with the registry.
+        name: Name of the model in the pipeline file.
+        declared: Declaration with the URI.
+        target: Empty folder for the files.
 
     Returns:
         The version that was found.
 
     Raises:
-        SpecError: TIDE-MODEL-002, if there is no such model; -008, if a package is missing to get it; -009,
+        SpecError: TIDE-MODEL-002, if there is no such model; -008, if a package to load it is missing; -009,
             if its files are on another server.
         UnavailableError: TIDE-MODEL-005, if the registry does not answer.
     """
@@ -53,7 +53,7 @@ def fetch_registered(environment: Environment, name: str, declared: DeclaredMode
             client = MlflowClient()
             registered, version = get_model_name_and_version(client, declared.uri)  # type: ignore[no-untyped-call]
             _check_place(client.get_model_version_download_uri(registered, version), facts)
-            # By its number: an alias that is moved now would give another one.
+            # By version number, because an alias that is moved now would give another version.
             download_artifacts(f"models:/{registered}/{version}", dst_path=str(target))
         except MlflowException as error:
             raise _refusal(error, facts) from error
@@ -71,7 +71,7 @@ def fetch_registered(environment: Environment, name: str, declared: DeclaredMode
 
 
 def _check_place(place: str, facts: dict[str, object]) -> None:
-    """Refuse another server: MLflow would log in there with the registry's credentials, too.
+    """Refuse another server, because MLflow would send the registry's credentials to it.
 
     Raises:
         SpecError: TIDE-MODEL-009.
@@ -114,7 +114,7 @@ def _reason(error: Exception) -> str:
 
 @contextmanager
 def _known_to_mlflow(environment: Environment) -> Iterator[None]:
-    """Address and credentials, in the variables that MLflow reads; gone again before Spark starts."""
+    """Set MLflow's variables with address and credentials; remove them before Spark starts."""
     registry = environment.model_registry
     told = {
         "MLFLOW_TRACKING_URI": registry.address,

@@ -1,4 +1,4 @@
-"""Models of MLflow in a transform: found once at a driver's start, applied to streams and batches alike."""
+"""MLflow models in a transform: resolved once at a driver's start, applied to streams and batches alike."""
 
 from __future__ import annotations
 
@@ -26,10 +26,10 @@ from tidemill.storage.store import Store
 
 log = structlog.get_logger()
 
-# The column that a model of Python adds; Spark's own models call theirs so, too.
+# Name of the column that a Python model adds. Spark models use the same name.
 PREDICTION = "prediction"
 
-# MLflow reports to its makers how it is used, unless it is told not to.
+# MLflow sends usage data to its makers unless this is set.
 _SILENT = {"MLFLOW_DISABLE_TELEMETRY": "true"}
 
 Apply = Callable[[DataFrame, tuple[str, ...]], DataFrame]
@@ -37,37 +37,38 @@ Apply = Callable[[DataFrame, tuple[str, ...]], DataFrame]
 
 @dataclass(frozen=True)
 class Model:
-    """What a transform is given of each model.
+    """A model, as a transform receives it.
 
     Args:
         name: Its name in the pipeline file.
-        apply: Makes rows with predictions.
+        apply: Returns rows with predictions.
     """
 
     name: str
     apply: Apply
 
     def predict(self, rows: DataFrame, *columns: str) -> DataFrame:
-        """Rows with their predictions: the columns of a Spark model, or one column `prediction`.
+        """Return the rows with predictions: the columns of a Spark model, or one column `prediction`.
 
         Args:
-            rows: With the columns that the model asks for.
-            columns: What a model of Python gets. Default: what its signature names.
+            rows: Rows with the input columns of the model.
+            columns: Input columns of a Python model. Default: the columns of its signature.
 
         Raises:
-            ValueError: If the model says nothing of its columns, or takes them by itself.
+            ValueError: If the model has no signature and needs `columns`, or is a Spark model and takes none.
         """
         return self.apply(rows, columns)
 
 
 def with_models(pipeline: Pipeline, store: Store) -> Pipeline:
-    """The pipeline with its models found, brought to this machine and compared with what was declared.
+    """Return the pipeline with its models resolved, copied to this machine and compared with the declaration.
 
-    No file of a model is opened but `MLmodel`, and that only once its digest is what it must be.
+    The only file of a model that is opened is `MLmodel`, and only after its digest was checked.
 
     Raises:
-        SpecError: TIDE-MODEL-001 without MLflow; -002 if there is no such model; -004 for another kind.
-        GateRefusedError: TIDE-MODEL-003, if its files are not those that were declared.
+        SpecError: TIDE-MODEL-001 without MLflow; -002 if there is no such model; -004 for an unsupported
+            kind.
+        GateRefusedError: TIDE-MODEL-003, if its files differ from the declared digest.
         UnavailableError: TIDE-MODEL-005, if the registry does not answer.
     """
     if not pipeline.spec.models:
@@ -88,7 +89,7 @@ def with_models(pipeline: Pipeline, store: Store) -> Pipeline:
 
 
 def _resolve(pipeline: Pipeline, store: Store, name: str, declared: DeclaredModel) -> ResolvedModel:
-    """Order is the guarantee: 1. a copy of one's own, 2. its digest, 3. what it is."""
+    """Resolve a model. Order is the guarantee: 1. copy the files, 2. check the digest, 3. find the flavour."""
     found_in = declared.uri or declared.path
     facts: dict[str, object] = {"pipeline": pipeline.name, "model": name, "found_in": found_in}
     # 1.
@@ -120,14 +121,17 @@ def _resolve(pipeline: Pipeline, store: Store, name: str, declared: DeclaredMode
 
 
 def _own_folder() -> Path:
-    """Nobody else can write there; gone with the process."""
+    """Return a private temporary folder, which is deleted at the end of the process."""
     folder = tempfile.mkdtemp(prefix="tidemill-model-")
     atexit.register(shutil.rmtree, folder, ignore_errors=True)
     return Path(folder)
 
 
 def _flavour(folder: Path, declared: DeclaredModel, facts: dict[str, object]) -> Flavour:
-    """Spark's own where there is one: as a function of Python it would need a Spark in each task."""
+    """Return the flavour, Spark's if the model has it.
+
+    As a Python function, a Spark model would need a Spark session in each task.
+    """
     from mlflow.models import Model as MlModel
 
     flavours: list[str] = []
@@ -148,12 +152,12 @@ def _flavour(folder: Path, declared: DeclaredModel, facts: dict[str, object]) ->
 
 
 def load_models(spark: SparkSession, pipeline: Pipeline) -> dict[str, Model]:
-    """What the transform is given, by name. Each model is loaded once.
+    """Return the models for the transform, by name. Each model is loaded once.
 
     Raises:
-        DataError: TIDE-MODEL-007, if one cannot be loaded.
+        DataError: TIDE-MODEL-007, if a model cannot be loaded.
     """
-    # Also of tasks on executors: they load it, too.
+    # Set for executors as well, because their tasks also load MLflow.
     spark.sparkContext.environment.update(_SILENT)
     return {name: _loaded(spark, pipeline, name, model) for name, model in pipeline.models.items()}
 
@@ -180,7 +184,7 @@ def _loaded(spark: SparkSession, pipeline: Pipeline, name: str, model: ResolvedM
 
 @cache
 def _of_spark(layout: Layout, pipeline: str, model: ResolvedModel) -> Apply:
-    """Spark reads its models by tasks, so the files that were compared are put where executors reach them."""
+    """Load a Spark model from the storage, because the tasks that read it may run on executors."""
     from mlflow.models import Model as MlModel
     from pyspark.ml import PipelineModel
 
@@ -199,7 +203,7 @@ def _of_spark(layout: Layout, pipeline: str, model: ResolvedModel) -> Apply:
 
 @cache
 def _of_python(spark: SparkSession, name: str, model: ResolvedModel) -> Apply:
-    """Each Python worker loads it once; MLflow brings the files to executors."""
+    """Load a Python model, once in each Python worker; MLflow copies the files to executors."""
     from mlflow.models import Model as MlModel
     from mlflow.pyfunc import spark_udf
 

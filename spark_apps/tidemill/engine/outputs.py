@@ -1,4 +1,4 @@
-"""The outputs of a pipeline: each sink with its name, condition and way of writing."""
+"""The outputs of a pipeline: each sink with its name, condition and write function."""
 
 from __future__ import annotations
 
@@ -40,15 +40,16 @@ class Output:
 
     Args:
         name: `Sink.output`.
-        rows: What it takes of the result.
-        stage: Makes the rows of a batch ready; the commit follows when all outputs are.
-        log: Of a table, which tells whether it holds a batch; None for others, which cannot tell.
-        passes: How often staging and committing read all rows: a merge looks for repeated keys first, the
-            console stops after a few rows, and a transform may use its rows several times.
-        reads_when_staging: Whether staging reads all rows; a transform may need but a few.
-        check: Refuses rows that do not fit what is written to; reads and writes no rows.
-        prepare: Makes, before the first batch and after all checks, what the sink itself needs.
-        memory: The table, of a sink in memory.
+        rows: Selection of the result for this sink.
+        stage: Prepares the rows of a batch; the commit follows when all outputs are staged.
+        log: Log of a table, which records the batches that it holds; None for other sinks, which have no such
+            record.
+        passes: Number of times that staging and committing read all rows. A merge first looks for repeated
+            keys, the console stops after a few rows, and a transform may read its rows several times.
+        reads_when_staging: True if staging reads all rows; a transform may read only a few.
+        check: Refuses rows that do not fit the target; reads and writes no rows.
+        prepare: Creates objects that the sink needs, after all checks and before the first batch.
+        memory: The table of a memory sink.
     """
 
     name: str
@@ -63,17 +64,17 @@ class Output:
 
 
 def build_outputs(pipeline: Pipeline, flow: Flow, step_done: StepDone = nothing_more) -> list[Output]:
-    """One output per sink, in the order of the file."""
+    """Return one output per sink, in the order of the pipeline file."""
     return [build_output(pipeline, flow, place, step_done) for place in range(len(pipeline.spec.sinks))]
 
 
 def table_log(pipeline: Pipeline, sink: DeltaSink, layout: Layout | None = None) -> TableLog:
-    """The log of a sink's table, which is made so that it can be brought back as far as the checkpoint.
+    """Return the log of a sink's table, with properties that keep enough history to restore it to the checkpoint.
 
     Args:
-        pipeline: Its pipeline.
+        pipeline: The pipeline.
         sink: The sink.
-        layout: Where it lies, if not where its readers find it.
+        layout: Layout with the table, by default the one that its readers use.
     """
     properties = table_properties(retention_of(pipeline.spec))
     if sink.change_feed:
@@ -82,12 +83,12 @@ def table_log(pipeline: Pipeline, sink: DeltaSink, layout: Layout | None = None)
 
 
 def build_output(pipeline: Pipeline, flow: Flow, place: int, step_done: StepDone = nothing_more) -> Output:
-    """The output of one sink, by its place in the file."""
+    """Return the output of one sink, by its position in the pipeline file."""
     sink = pipeline.spec.sinks[place]
     rows = SinkRows(flow.arrow_schema) if flow.before is not None else sink_rows(pipeline, place, flow.frame)
     output = _plain_output(pipeline, flow, sink, rows, step_done)
     if rows.expectations is not None:
-        # They are counted before anything is written.
+        # Expectations are counted before any write.
         output = replace(output, passes=max(1, output.passes) + 1, reads_when_staging=True)
     if rows.transform is None:
         return output
@@ -109,7 +110,7 @@ def _plain_output(pipeline: Pipeline, flow: Flow, sink: Sink, rows: SinkRows, st
         return _database_output(pipeline, sink, rows, step_done)
     if sink.foreach_batch is not None:
         call = _caller(pipeline, sink.foreach_batch, step_done)
-        # The function may use its rows several times.
+        # The function may read its rows several times.
         return Output(sink.output, rows, _at_commit(call), passes=2)
     if sink.foreach is not None:
         return Output(sink.output, rows, _at_commit(_row_writer(pipeline, sink.foreach)))
@@ -118,12 +119,12 @@ def _plain_output(pipeline: Pipeline, flow: Flow, sink: Sink, rows: SinkRows, st
     return Output(sink.output, rows, _at_commit(_display(sink.chosen)), passes=0)
 
 
-# Writes the rows of a batch; returns their number, if it is known.
+# Writes the rows of a batch; returns their number, if known.
 _Write = Callable[[DataFrame, BatchCommit], int | None]
 
 
 def _at_commit(write: _Write) -> Callable[[DataFrame], Staged]:
-    """Of a sink that stages nothing: all is written at the commit."""
+    """Return the staging function of a sink that writes everything at the commit."""
     return lambda frame: lambda commit: Written(True, write(frame, commit))
 
 
@@ -143,7 +144,7 @@ def _files_output(pipeline: Pipeline, flow: Flow, sink: Sink, rows: SinkRows, st
 
 
 def _database_output(pipeline: Pipeline, sink: Sink, rows: SinkRows, step_done: StepDone) -> Output:
-    # Most drivers need no database's client.
+    # Imported here, because most drivers need no database client.
     from tidemill.sinks.postgres_sink import PostgresTable
 
     table = PostgresTable(pipeline, sink.chosen, rows.columns, step_done)
@@ -172,7 +173,7 @@ def _display(sink: ConsoleSink) -> _Write:
     def show(frame: DataFrame, commit: BatchCommit) -> None:
         sys.stdout.write(f"batch {commit.batch_id}\n")
         frame.show(sink.rows, truncate=False)
-        # A driver's standard output is often a file, where lines would wait for a full buffer.
+        # Standard output is often a file, for which Python would buffer the lines.
         sys.stdout.flush()
 
     return show
@@ -196,7 +197,7 @@ def _caller(pipeline: Pipeline, sink: ForeachBatchSink, step_done: StepDone) -> 
     def call(frame: DataFrame, commit: BatchCommit) -> int:
         call_with_batch(frame, function, commit)
         step_done("function_called")
-        # The batch is cached for the function, so that counting does not compute it again.
+        # The batch is cached for the function, so the count does not compute it again.
         return frame.count()
 
     return call

@@ -1,4 +1,4 @@
-"""The process of a part, `python -m PROGRAM --pipeline NAME --run-id ID …`: its result is on storage then."""
+"""The process of a part: `python -m PROGRAM --pipeline NAME --run-id ID …` leaves its result on storage."""
 
 from __future__ import annotations
 
@@ -20,7 +20,7 @@ Work = Callable[[Pipeline, argparse.Namespace], Any]
 
 
 def run_process(parser: argparse.ArgumentParser, work: Work) -> int:
-    """Do a part's work, and leave its answer or its error; returns the exit code."""
+    """Do a part's work, write its answer or error to the storage, and return the exit code."""
     parser.add_argument("--project")
     parser.add_argument("--env")
     parser.add_argument("--pipeline", required=True)

@@ -1,6 +1,7 @@
-"""What a part of a verb that ran in a process of its own has come to: left on storage, for whoever waits.
+"""The result of a part, a step of a verb in a separate process: stored for the process that waits for it.
 
-No Spark here: the part writes it where Spark is, and the verb reads it where none is.
+This module needs no Spark. The part writes the result where Spark runs, and the verb reads it where Spark
+does not run.
 """
 
 from __future__ import annotations
@@ -17,12 +18,12 @@ from tidemill.storage.store import Store
 
 
 class PartResult(BaseModel):
-    """The end of one part.
+    """The result of one part.
 
     Args:
-        run_id: Names the part.
-        error: Why it failed, with its class; None if it did not.
-        answer: What it found out, as plain data.
+        run_id: Id of the part.
+        error: The error that it failed with, including its class; None if it succeeded.
+        answer: The answer, as plain data.
     """
 
     model_config = ConfigDict(frozen=True, extra="ignore")
@@ -33,7 +34,7 @@ class PartResult(BaseModel):
     answer: Any = None
 
     def answer_or_raise(self) -> Any:
-        """The answer.
+        """Return the answer.
 
         Raises:
             TidemillError: The part's own error, as if it had been raised here.
@@ -44,23 +45,23 @@ class PartResult(BaseModel):
 
 
 def write_part_result(store: Store, layout: Layout, pipeline: str, result: PartResult) -> None:
-    """Leave a result; a later one of the same part takes its place."""
+    """Store a result; it replaces an earlier result of the same part."""
     store.write_json(_path(layout, pipeline, result.run_id), result.model_dump(mode="json"))
 
 
 def read_part_result(store: Store, layout: Layout, pipeline: str, run_id: str) -> PartResult | None:
-    """The result of a part; None if it left none."""
+    """Return the result of a part; None if it left none."""
     document = store.read_json(_path(layout, pipeline, run_id))
     return None if document is None else PartResult.model_validate(document)
 
 
 def drop_part_result(store: Store, layout: Layout, pipeline: str, run_id: str) -> None:
-    """Forget the result of an earlier attempt."""
+    """Delete the result of an earlier attempt."""
     store.delete(_path(layout, pipeline, run_id))
 
 
 def document_of(error: TidemillError) -> dict[str, Any]:
-    """An error as plain data, with its class."""
+    """Return an error as plain data, with its class."""
     return {
         "kind": type(error).__name__,
         "id": error.error_id,

@@ -1,8 +1,8 @@
 """`python -m tidemill.engine.planned_version --pipeline NAME`: the state that this version would keep.
 
-Spark plans the first batch of the version on an empty checkpoint in a folder that is thrown away. It writes
-there what it writes at a query's birth: which operators there are, and the columns of their state. No query
-is started; no source is asked and no row is read or written.
+Spark plans the first batch of the version on an empty temporary checkpoint. There it describes its stateful
+operators and the columns of their state, as at the first start of a query. No query is started, no source is
+accessed, and no row is read or written.
 """
 
 from __future__ import annotations
@@ -34,16 +34,16 @@ from tidemill.spec.capabilities import OutputMode
 from tidemill.spec.project import Pipeline
 from tidemill.storage.store import Store
 
-# Where Spark has set the number of partitions of state by the time it plans a batch.
+# Setting that holds the number of state partitions when Spark plans a batch.
 _PARTITIONS = "spark.sql.shuffle.partitions"
 _STATE_PARTITIONS = "spark.sql.streaming.internal.stateStore.partitions"
 
-# Arguments of `IncrementalExecution`, from the twelfth, whose defaults are a first batch's.
+# Arguments of `IncrementalExecution`, from the twelfth, whose defaults fit a first batch.
 _DEFAULTS = range(12, 16)
 
 
 def planned_version(spark: SparkSession, pipeline: Pipeline) -> PlannedVersion:
-    """What a driver of this version would keep.
+    """Return the state and meanings that a driver of this version would keep.
 
     Raises:
         SpecError: TIDE-PLAN-…, if Spark cannot run it as a stream.
@@ -71,14 +71,14 @@ def operators_of(frame: DataFrame, output_mode: OutputMode) -> tuple[KeptState, 
 
 
 def plan_first_batch(frame: DataFrame, output_mode: OutputMode, checkpoint: str) -> None:
-    """Have Spark plan a stream's first batch on an empty checkpoint; it describes the state there."""
+    """Let Spark plan a stream's first batch on an empty checkpoint, where it describes the state."""
     session = frame.sparkSession._jsparkSession.cloneSession()
     session.conf().set(_STATE_PARTITIONS, session.conf().get(_PARTITIONS))
     jvm: Any = frame.sparkSession._jvm
     streaming = jvm.org.apache.spark.sql.execution.streaming
     execution, unique_id = streaming.runtime.IncrementalExecution, jvm.java.util.UUID.randomUUID()
     offsets = Path(checkpoint) / "offsets"
-    # `transformWithState` looks whether the batch is planned before it describes its state.
+    # `transformWithState` checks that the batch is planned before it describes its state.
     offsets.mkdir(parents=True)
     (offsets / "0").touch()
     state = Path(checkpoint).as_uri() + "/state"
@@ -108,7 +108,7 @@ def _act(spark: SparkSession, arguments: argparse.Namespace) -> dict[str, Any]:
 if __name__ == "__main__":
     parser = argparse.ArgumentParser(prog="tidemill.engine.planned_version", description=__doc__)
     parser.add_argument("--definition", required=True)
-    # Name the part: another release, or another image, may find something else in the same code.
+    # Part of the name of the part, because another release or image may find other facts in the same code.
     parser.add_argument("--release", required=True)
     parser.add_argument("--image", default="")
     sys.exit(run_part(parser, _act))

@@ -1,7 +1,7 @@
-"""Finding the records at which a transform fails: it is run on parts of their range, and writes nothing.
+"""The search for records on which a transform fails, by running it on parts of their range without writing.
 
-What is found is told by the transform alone: the records are read and decoded once, and each part is taken
-from the decoded rows. The order of the rows is that of their offsets.
+Only failures of the transform count. The records are read and decoded once, and each part is a selection of
+the decoded rows. The order of the rows is that of their offsets.
 """
 
 from __future__ import annotations
@@ -32,7 +32,7 @@ from tidemill.spec.project import Pipeline
 
 @dataclass(frozen=True)
 class Poison:
-    """A record at which the transform fails, by itself."""
+    """A record on which the transform fails, even alone."""
 
     place: Place
     failure: RecordFailure
@@ -42,8 +42,8 @@ class PoisonSearch:
     """Runs the transform on parts of a range.
 
     Args:
-        pipeline: Whose.
-        joined: Contents of tables and folders that rows are joined with; the newest ones by default.
+        pipeline: The pipeline.
+        joined: Contents of joined tables and folders; the newest ones by default.
     """
 
     def __init__(self, pipeline: Pipeline, joined: Joined | None = None) -> None:
@@ -52,21 +52,21 @@ class PoisonSearch:
         self._failures: dict[Place, RecordFailure] = {}
 
     def find(self, decoded: DataFrame, start: Positions, end: Positions, known: int) -> list[Poison]:
-        """The records of a range at which the transform fails; none if it is not because of single records.
+        """Return the records of a range on which the transform fails; none if no single record is the cause.
 
-        1. Decode all of it: what fails here is not the transform.
-        2. Run the transform on nothing: what fails so fails at no record.
-        3. Halve what fails until a record is left, and run it once more by itself.
+        1. Decode the whole range. A failure here is not a failure of the transform.
+        2. Run the transform on no rows. A failure here is not caused by a record.
+        3. Bisect failing parts until one record is left, and run it again alone.
 
         Args:
-            decoded: What the transform is given of the range, without the records that are left out.
+            decoded: The transform's input for the range, without records that are already left out.
             start: First offsets.
             end: End offsets.
-            known: How many records are left out already.
+            known: Number of records that are already left out.
 
         Raises:
-            DataError: TIDE-DATA-010, if they are more than the pipeline may leave out.
-            Exception: What failed instead of the transform, such as a source that went away.
+            DataError: TIDE-DATA-010, if there are more than the pipeline may leave out.
+            Exception: A failure outside the transform, such as an unavailable source.
         """
         stretches, most = stretches_of(start, end), self._pipeline.spec.run.most_poison
         rows = decoded.persist(StorageLevel.MEMORY_AND_DISK)
@@ -133,10 +133,11 @@ class PoisonSearch:
 
 
 def _condition(stretches: Sequence[Stretch], part: Sequence[Stretch]) -> Column:
-    """Which rows are in a part of the stretches.
+    """Return the condition for rows in a part of the stretches.
 
-    Its numbers stand in a map, which Spark passes to the code that it compiles: so that is the same for each
-    part, and compiled once. Nor does Spark see that a part is empty, and leave out the transform.
+    The offsets are in a map, which Spark passes to the compiled code as a value. So the code is the same for
+    each part and is compiled once. It also prevents Spark from seeing that a part is empty, and skipping the
+    transform.
     """
     topic, partition, offset = (F.col(name) for name in LINEAGE_COLUMNS)
     wanted = {(one.topic, one.partition): (one.start, one.stop) for one in part}

@@ -1,8 +1,8 @@
-"""A batch that fails in the transform: the records to blame are recorded, and the batch is repeated.
+"""Handling of a batch that fails in the transform: record the poison records, then repeat the batch.
 
-Order is the guarantee. Each record is kept in a file of its own before anything acts on it; the query then
-starts again and repeats the batch, whose decoding puts the recorded ones into the quarantine. A crash before
-the files stand leads to the same search, one after it to the same batch.
+Order is the guarantee. Each record is first stored in a separate file. Then the query starts again and
+repeats the batch, whose decoding puts the stored records into the quarantine. A crash before the files are
+written leads to the same search; a crash after that leads to the same batch.
 """
 
 from __future__ import annotations
@@ -40,7 +40,7 @@ log = structlog.get_logger()
 
 
 def known_poison(run: RunContext) -> list[PoisonRecord]:
-    """Records at which this code failed before; none if the pipeline stops at such."""
+    """Return records on which this code failed before; none if poison records stop the pipeline."""
     pipeline = run.pipeline
     if not pipeline.spec.leaves_out_poison:
         return []
@@ -49,7 +49,7 @@ def known_poison(run: RunContext) -> list[PoisonRecord]:
 
 
 def left_out_of(poison: Sequence[PoisonRecord]) -> LeftOut:
-    """What keeps them from the transform."""
+    """Return the filter that keeps these records from the transform."""
     return LeftOut(
         {
             (record.topic, record.partition, record.offset): reason_of(record.error, record.message)
@@ -61,12 +61,12 @@ def left_out_of(poison: Sequence[PoisonRecord]) -> LeftOut:
 def record_poison(
     spark: SparkSession, run: RunContext, reporter: Reporter, failure: Exception, step_done: StepDone
 ) -> None:
-    """Find and record the records at which the transform failed, so that the batch can be repeated.
+    """Find and store the records on which the transform failed, so that the batch can be repeated.
 
     Raises:
-        Exception: The failure itself, if no record is to blame, or the pipeline says to stop.
-        DataError: TIDE-DATA-010, if they are too many.
-        DrainedError: If a stop was asked for meanwhile.
+        Exception: The failure itself, if no record is the cause, or if the pipeline must stop.
+        DataError: TIDE-DATA-010, if there are too many.
+        DrainedError: If a stop was requested during the search.
     """
     failed = record_failure(failure) if run.pipeline.spec.leaves_out_poison else None
     entry = _failed_batch(run) if failed is not None else None
@@ -86,14 +86,14 @@ def record_poison(
         add_poison_record(run.store, folder, record)
         log.warning("poison_recorded", **told, record=record.place, error=record.error)
         step_done("poison_recorded")
-    # Else the batch would fail again, and be searched for ever.
+    # Otherwise the batch would fail again, and the search would repeat without end.
     kept = {(record.topic, record.partition, record.offset) for record in known_poison(run)}
     if not all(poison.place in kept for poison in found):
         raise failure
 
 
 def _failed_batch(run: RunContext) -> LedgerEntry | None:
-    """Of the batch that is planned and not finished, with the offsets that it reads."""
+    """Return the entry of the planned, unfinished batch with the offsets that it reads; None without them."""
     batches = CheckpointBatches(run.store, run.checkpoint)
     batch_id = batches.last_planned()
     if batch_id is None or batch_id == batches.last_committed():
@@ -110,7 +110,7 @@ def _search(spark: SparkSession, run: RunContext, entry: LedgerEntry, failure: E
         for topic, partitions in read.end.items()
     }
     known = known_poison(run)
-    # Takes what cannot be decoded, and hands it to nobody: the batch itself does.
+    # Discards records that cannot be decoded, because the batch itself puts them into the quarantine.
     aside = Quarantine.at(spark.sparkContext, pipeline.layout.quarantine(pipeline.name), run.run_id)
     try:
         records = read_batch(spark, pipeline, Past(start, read.end))

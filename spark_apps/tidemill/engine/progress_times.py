@@ -1,16 +1,16 @@
-"""Times in the progress that Spark reports of a query."""
+"""Times in the progress that Spark reports for a query."""
 
 from __future__ import annotations
 
 import re
 from datetime import UTC, datetime
 
-# Python's datetime ends with the year 9999; event times may not.
+# The maximum year of Python's datetime is 9999; event times may be later.
 _BEYOND = re.compile(r"\+?\d{5,}-")
 
 
 def moment_of(text: str | None) -> datetime | None:
-    """Return the time, at most the last one of the year 9999; None without one.
+    """Return the time, at most the last one of the year 9999; None for None.
 
     Raises:
         ValueError: If the text is not a time.

@@ -1,4 +1,4 @@
-"""Bringing staged rows into the tables that readers see: each in one commit, beside the stream."""
+"""Publishing of staged rows in the tables that readers see, one commit per table, while the stream runs."""
 
 from __future__ import annotations
 
@@ -42,11 +42,11 @@ log = structlog.get_logger()
 
 @dataclass(frozen=True)
 class StagedPlan:
-    """A plan, and how far it has come.
+    """A plan and its progress.
 
     Args:
         plan: The plan.
-        progress: Of this attempt.
+        progress: Progress of this attempt.
     """
 
     plan: BackfillPlan
@@ -56,23 +56,24 @@ class StagedPlan:
 def publish_staged(
     spark: SparkSession, run: RunContext, reporter: Reporter, staged: StagedPlan, step_done: StepDone
 ) -> bool:
-    """Bring the rows of an attempt into the tables if a person has asked for it; whether all are there.
+    """Publish the rows of an attempt if an operator has asked for it; return True if all are published.
 
-    Killed anywhere and repeated, each table has one commit with them. The order is that of a chunk: between
-    any two steps each record is in a table or in the quarantine.
+    Even if the run is killed at any point and repeated, each table has one commit with the rows. The order is
+    that of a chunk: between any two steps each record is in a table or in the quarantine.
 
-    1. All rows are staged. Without a request this is the end.
-    2. The plan still holds; asked again before each commit. The versions before the first of these commits.
-    3. Records that were rejected come into the quarantine.
-    4. Each table: the rows of the range are replaced, in one commit with a transaction of its own.
-    5. Records that are in the tables now leave the quarantine and the table of late ones.
-    6. What was published is noted; then the staged rows are deleted.
+    1. Record that all rows are staged. Without a request to publish, the run ends here.
+    2. Check that the plan still holds; repeat the check before each commit. Record the table versions before
+       the first of these commits.
+    3. Add rejected records to the quarantine.
+    4. Replace the rows of the range in each table, in one commit with a separate transaction.
+    5. Remove records that are now in the tables from the quarantine and from the late table.
+    6. Record what was published, then delete the staged rows.
 
     Raises:
-        UsageError: TIDE-BACK-016, if the plan does not hold any more; TIDE-BACK-065, if another one has
-            replaced rows of its range meanwhile.
-        DataError: TIDE-BACK-060, if a table's rows were published and taken back since; TIDE-BACK-063, if
-            staged rows are gone.
+        UsageError: TIDE-BACK-016, if the plan no longer holds; TIDE-BACK-065, if another plan has since
+            replaced rows of its range.
+        DataError: TIDE-BACK-060, if a table's rows were published and have since been removed; TIDE-BACK-063,
+            if staged rows are missing.
     """
     plan, progress = staged.plan, staged.progress
     # 1.
@@ -93,7 +94,7 @@ def publish_staged(
 
 
 class _Publishing:
-    """Steps 2 to 5."""
+    """Steps 2 to 5 of `publish_staged`."""
 
     def __init__(self, spark: SparkSession, run: RunContext, staged: StagedPlan, step_done: StepDone) -> None:
         self._spark = spark
@@ -105,7 +106,7 @@ class _Publishing:
         self._tables = RangeTables(run, self._staging)
 
     def carry_out(self) -> BatchResult:
-        """Publish."""
+        """Publish the rows; return their counts."""
         sinks = self._run.pipeline.spec.delta_sinks
         # 2.
         self._check()
@@ -133,7 +134,7 @@ class _Publishing:
 
     def _publish(self, sink: DeltaSink) -> Written:
         if not self._progress.now.done:
-            # There is no record in the range.
+            # The range has no records.
             return Written(False)
         rows = self._rows(self._staging.table(sink.table))
         if rows is None:
@@ -147,7 +148,7 @@ class _Publishing:
         return replace_rows(rows, target, self._entry(sink.table), self._condition(sink.table), self._check)
 
     def _published_before(self, target: RangeTarget, name: str) -> Written | None:
-        """What an earlier try has committed.
+        """Return the commit of an earlier try; None if there is none.
 
         Raises:
             DataError: TIDE-BACK-060.
@@ -177,7 +178,7 @@ class _Publishing:
         return published_entry(planned, [entry for entry in entries if entry], attempt_of(now))
 
     def _condition(self, table: str) -> str | None:
-        """The rows that are replaced, of the whole range."""
+        """Return the condition for the rows to replace, over the whole range."""
         planned: TablePlan = next(found for found in self._plan.tables if found.table == table)
         found = self._progress.now.found
         if self._plan.by == "record" and found is not None:
