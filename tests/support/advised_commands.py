@@ -1,4 +1,4 @@
-"""The commands that fixes name, by error id, read from the product's code."""
+"""The commands that fixes name, by error id, read from the source code of the product."""
 
 from __future__ import annotations
 
@@ -14,7 +14,7 @@ from tests.support.named_commands import VALUE, commands_of, literals, root
 
 _ID = re.compile(r"TIDE-[A-Z0-9]+-\d{3}")
 _PACKAGES = ("tidemill", "tidemill_airflow")
-# What a module holds that makes an error, or a text with a command.
+# Matches a module that creates an error, or contains a text with a command.
 _OF_INTEREST = re.compile(r'"TIDE-[A-Z0-9]+-\d{3}"|\btidemill [a-z{]')
 
 
@@ -22,11 +22,11 @@ _OF_INTEREST = re.compile(r'"TIDE-[A-Z0-9]+-\d{3}"|\btidemill [a-z{]')
 class AdvisedCommands:
     """Heads of commands, such as `checkpoint rewind`, that texts of the product name.
 
-    A value that is known at run time only is `VALUE` in a head.
+    A value that is known only at run time is `VALUE` in a head.
 
     Args:
-        by_id: Those that the fix of an error, finding or warning names, by its id.
-        others: Those that other texts name, by module: next steps, help, and fixes whose id is elsewhere.
+        by_id: Commands in the fix of an error, finding or warning, by its id.
+        others: Commands in other texts, by module: next steps, help, and fixes whose id is in another place.
     """
 
     by_id: Mapping[str, frozenset[str]]
@@ -34,7 +34,7 @@ class AdvisedCommands:
 
 
 def advised_commands(*folders: Path) -> AdvisedCommands:
-    """Read the commands that texts of the product name."""
+    """Return the commands that texts of the product name."""
     modules = {name: _Module(name, tree) for folder in folders for name, tree in _trees(folder)}
     by_id: dict[str, set[str]] = defaultdict(set)
     of_errors: set[tuple[str, int, str]] = set()
@@ -75,7 +75,7 @@ def _trees(folder: Path) -> Iterator[tuple[str, ast.Module]]:
 
 
 def _id_of(call: ast.Call) -> str:
-    """Return the id of the error that a call makes; empty for any other call."""
+    """Return the id of the error that a call creates; empty for any other call."""
     for argument in call.args[:3]:
         first = argument.elts[0] if isinstance(argument, ast.Tuple) and argument.elts else argument
         if isinstance(first, ast.Constant) and isinstance(first.value, str) and _ID.fullmatch(first.value):
@@ -84,7 +84,7 @@ def _id_of(call: ast.Call) -> str:
 
 
 def _fix_of(call: ast.Call) -> ast.AST:
-    """Return the argument that is the fix; all arguments where it has no name."""
+    """Return the `fix` argument; the whole call if no argument has this name."""
     return next((keyword.value for keyword in call.keywords if keyword.arg == "fix"), call)
 
 
@@ -95,7 +95,7 @@ class _Module:
 
     @cached_property
     def errors(self) -> list[tuple[ast.Call, ast.AST]]:
-        """Calls that make an error, each with the function or module that it is in."""
+        """Return calls that create an error, each with its enclosing function or module."""
         return list(_calls(self.tree, self.tree))
 
     @cached_property
@@ -104,7 +104,7 @@ class _Module:
 
     @cached_property
     def imported(self) -> Mapping[str, str]:
-        """Modules of the product that names come from."""
+        """Return the modules of the product from which names are imported."""
         froms = (node for node in ast.walk(self.tree) if isinstance(node, ast.ImportFrom))
         ours = (node for node in froms if (node.module or "").partition(".")[0] in _PACKAGES)
         return {alias.asname or alias.name: str(node.module) for node in ours for alias in node.names}
@@ -120,7 +120,7 @@ def _calls(node: ast.AST, inside: ast.AST) -> Iterator[tuple[ast.Call, ast.AST]]
 
 @cache
 def _assigned(tree: ast.AST) -> Mapping[str, ast.AST]:
-    """Functions and values of a module, or of a function, by name; all values of a name that has several."""
+    """Return functions and values of a module or function, by name; all values if a name has several."""
     found: dict[str, ast.AST] = {}
     for node in tree.body if isinstance(tree, ast.Module) else ast.walk(tree):
         if isinstance(node, ast.FunctionDef | ast.AsyncFunctionDef) and node is not tree:
@@ -137,7 +137,7 @@ def _assigned(tree: ast.AST) -> Mapping[str, ast.AST]:
 
 
 class _Texts:
-    """Texts that an error is made of, also those that its arguments name or that functions return."""
+    """Texts of an error, including those that its arguments name or that functions return."""
 
     def __init__(self, modules: Mapping[str, _Module], home: _Module) -> None:
         self._modules = modules
@@ -153,7 +153,7 @@ class _Texts:
         local = _assigned(inside) if inside is not module.tree else {}
         for name in {one.id for one in ast.walk(node) if isinstance(one, ast.Name)}:
             home, meant = module, local.get(name) or module.defined.get(name)
-            # What an imported function imports says nothing of the fix any more.
+            # Imports of an imported function are not part of the fix.
             if meant is None and name in module.imported and module is self._home:
                 home = self._modules.get(module.imported[name], module)
                 meant = home.defined.get(name)
@@ -163,5 +163,5 @@ class _Texts:
 
 
 def _makes_errors(meant: ast.AST, user: ast.AST) -> bool:
-    """Return True if what a call uses is an error by itself, as a check that it calls."""
+    """Return True if the used object creates an error itself, such as a check that is called."""
     return meant is not user and any(isinstance(one, ast.Call) and _id_of(one) for one in ast.walk(meant))

@@ -1,4 +1,4 @@
-"""A trouble that really happens, and the command of its error's fix, run as the reader of the error would."""
+"""A real problem, and the command of its error's fix, run as the reader of the error would run it."""
 
 from __future__ import annotations
 
@@ -19,29 +19,29 @@ from tests.support.patient import Patient
 from tests.support.runbook_story import Act
 from tidemill.errors import TidemillError
 
-# Fixes by the ids that are seen with them.
+# Returns the fixes by error id.
 Seen = Callable[[Patient], Mapping[str, str]]
 
 _ERROR = re.compile(r"^(?P<id>TIDE-[A-Z0-9]+-\d{3})  .*$(?P<rest>(?:\n  .*$)*)", re.MULTILINE)
 _FIX = re.compile(r"^  To fix: (.*)$", re.MULTILINE)
-# What the command line adds to the commands of a fix.
+# Options that the command line adds to the commands of a fix.
 _GLOBAL = re.compile(r"(?<=\btidemill )(?:--(?:project|env) \S+ )+")
 
 
 def gate(patient: Patient) -> dict[str, str]:
-    """Ask the gate, as each start does."""
+    """Run the gate, as each start does."""
     patient.tidemill("checkpoint", "gate", patient.name, "--json")
     return _fixes(json.loads(patient.tidemill.out)["findings"])
 
 
 def doctor(patient: Patient) -> dict[str, str]:
-    """Ask the doctor about all pipelines."""
+    """Run the doctor for all pipelines."""
     patient.tidemill("checkpoint", "doctor", "--json")
     return _fixes(json.loads(patient.tidemill.out)["findings"])
 
 
 def asked(*words: str) -> Seen:
-    """Run a command that is refused; PIPELINE stands for the pipeline, and so on."""
+    """Return a function that runs a command that is refused; placeholders such as PIPELINE are filled."""
 
     def ask(patient: Patient) -> dict[str, str]:
         patient.tidemill(*patient.filled(shlex.join(words)))
@@ -52,12 +52,12 @@ def asked(*words: str) -> Seen:
 
 
 def nowhere(_: Patient) -> dict[str, str]:
-    """Look for no error: to ask again would be another request."""
+    """Look for no error, because repeating the request would be another request."""
     return {}
 
 
 def raised(call: Callable[[Patient], object]) -> Seen:
-    """Call what a driver calls."""
+    """Return a function that makes a call of a driver, and returns its error."""
 
     def seen(patient: Patient) -> dict[str, str]:
         try:
@@ -75,22 +75,22 @@ def nothing(_: Patient) -> None:
 
 @dataclass(frozen=True)
 class Trouble:
-    """A fault, and the advice of its error.
+    """A problem, and the advice of its error.
 
     Args:
-        error_id: Id that is seen.
-        title: What has happened, in a few words.
-        ill: Makes it happen.
+        error_id: Expected error id.
+        title: A few words about the problem.
+        ill: Causes the problem.
         command: Name of the command in the fix that is run, such as `checkpoint rewind`.
-        seen: Where the error is seen, with its fix.
-        first: What the fix asks for before the command.
+        seen: Returns the error, with its fix.
+        first: Steps that the fix requires before the command.
         values: Values for placeholders of the fix, such as BATCH.
-        shows: What the output names, of a command that changes nothing.
-        exit_code: How the command ends.
-        after: Where the error is looked for afterwards; by default, where it was seen.
-        remains: Whether it is seen afterwards as before: the command only secures what there is.
-        rows: Rows of the table after one more batch; None if the next batch needs Spark, or none follows.
-        over: What must hold in the end; raises if not.
+        shows: Expected text in the output of a command that changes nothing.
+        exit_code: Expected exit code of the command.
+        after: Returns the remaining errors afterwards; by default the same as `seen`.
+        remains: True if the error remains, because the command only secures the existing data.
+        rows: Rows of the table after one more batch; None if the next batch needs Spark, or if there is none.
+        over: Final check; returns False or raises if it fails.
     """
 
     error_id: str
@@ -108,7 +108,7 @@ class Trouble:
     over: Act = nothing
 
     def follow(self, patient: Patient) -> None:
-        """Make it happen, and run the command that its error names."""
+        """Cause the problem, and run the command that its error names."""
         self.ill(patient)
         fixes = self.seen(patient)
         assert self.error_id in fixes, (fixes, patient.tidemill.out, patient.tidemill.err)
@@ -130,20 +130,20 @@ class Trouble:
 
 
 def each(troubles: Sequence[Trouble]) -> pytest.MarkDecorator:
-    """A test's troubles."""
+    """Parametrize a test with the problems."""
     ids = [f"{one.error_id} {one.command}: {one.title}" for one in troubles]
     return pytest.mark.parametrize("trouble", troubles, ids=ids)
 
 
 def state_of(patient: Patient) -> dict[str, str]:
-    """Digest of each file of the storage root."""
+    """Return the digest of each file of the storage root."""
     root = Path(patient.drivers.environment.layout.root)
     files = (path for path in sorted(root.rglob("*")) if path.is_file())
     return {str(path): hashlib.sha256(path.read_bytes()).hexdigest() for path in files}
 
 
 def typed(fix: str, name: str, values: Mapping[str, str]) -> list[str]:
-    """Return the words of the command of this name in a fix, with values for placeholders, as confirmed."""
+    """Return the words of the command with this name in a fix, with placeholders filled, as confirmed."""
     named = [command for command in commands_of(_GLOBAL.sub("", fix)) if head(command) == name]
     assert len(named) == 1, f"{name}: {fix}"
     words = [values[word] if word.isupper() or word == "vN" else word for word in shlex.split(named[0])]
@@ -151,7 +151,7 @@ def typed(fix: str, name: str, values: Mapping[str, str]) -> list[str]:
 
 
 def _confirmed(command: str) -> list[str]:
-    """Options by which a person confirms a plan, which the command alone shows."""
+    """Return the options that confirm a plan; without them the command only shows the plan."""
     options = {name for option in command_of(command).params for name in option.opts}
     wanted = {"--reason": ["as the fix says"], "--apply": []} if head(command) != "run" else {}
     added = ([name, *text] for name, text in wanted.items() if name in options and name not in command)
@@ -163,7 +163,7 @@ def _fixes(found: Sequence[Mapping[str, Any]]) -> dict[str, str]:
 
 
 def _goes_on(patient: Patient, rows: Iterable[int]) -> None:
-    """The next driver is admitted and writes a batch."""
+    """Admit the next driver, which writes a batch."""
     patient.batches.admit()
     patient.batches.run()
     assert patient.ids() == sorted(rows)

@@ -1,14 +1,14 @@
-"""Server of `forked_python`: loads Tidemill once, then each request becomes a fork that runs one program.
+"""Server of `forked_python`: loads Tidemill once, then forks for each request, which runs one program.
 
     python -m tests.support.fork_server ADDRESS LISTENER ROOM
 
-LISTENER is the descriptor of a Unix socket that listens at ADDRESS. A request is its length, then JSON, with
-the descriptors of the streams and of what the program inherits. The answer is the pid, then, when the fork
-has ended, its exit code. The server ends with its standard input. It has one thread of Python, as a process
-that forks must.
+LISTENER is the descriptor of a Unix socket that listens at ADDRESS. A request consists of its length, then
+JSON, with the descriptors of the standard streams and the inherited ones. The answer is the pid, followed by
+the exit code when the fork has ended. The server ends with its standard input. It has only one Python thread,
+as required for forking.
 
-ROOM is one long word, and the variable ROOM another: a fork writes its own command line and environment over
-them, because that is the memory that `/proc` shows.
+ROOM is one long argument, and the variable ROOM has the same length. A fork overwrites them with its own
+command line and environment, because `/proc` shows that memory.
 """
 
 from __future__ import annotations
@@ -37,7 +37,7 @@ from tests.support import forked_python
 from tests.support.short_waits import shorten
 from tidemill.control.local import local_launch
 
-# What the programs of most tests import. The first two programs are those that a start on this machine runs.
+# Imports of most tests' programs. The first two are the programs of a start on this machine.
 PRELOADED = (
     "tidemill.control.local.become_driver",
     "tests.support.paper_driver",
@@ -48,7 +48,7 @@ PRELOADED = (
     "pyarrow",
     "deltalake",
 )
-# Descriptors that one message can hold: three streams, and locks.
+# Maximum number of descriptors in one message: three streams, and locks.
 MOST_DESCRIPTORS = 16
 _own_path = tuple(sys.path)
 _exec = os.execv
@@ -56,7 +56,7 @@ _exec = os.execv
 
 @dataclass(frozen=True)
 class Request:
-    """A program to start: what `subprocess.Popen` is given."""
+    """A program to start, with the arguments of `subprocess.Popen`."""
 
     command: Sequence[str]
     cwd: str
@@ -67,7 +67,7 @@ class Request:
 
 
 class Server:
-    """Takes requests until its standard input ends."""
+    """Accepts requests until its standard input ends."""
 
     def __init__(self, listener: socket.socket) -> None:
         self.listener = listener
@@ -95,7 +95,7 @@ class Server:
         with suppress(ChildProcessError):
             while (ended := os.waitpid(-1, os.WNOHANG))[0]:
                 connection = self.forks.pop(ended[0])
-                # Who asked may have ended.
+                # The process that requested the fork may have ended.
                 with suppress(OSError):
                     connection.sendall(forked_python.INTEGER.pack(os.waitstatus_to_exitcode(ended[1])))
                 connection.close()
@@ -114,7 +114,7 @@ class Server:
 
 
 def run(request: Request) -> NoReturn:
-    """Be the program, to its end."""
+    """Run the program to its end in this fork."""
     if request.session:
         os.setsid()
     signal.set_wakeup_fd(-1)
@@ -130,8 +130,8 @@ def run(request: Request) -> NoReturn:
 
 
 def take_descriptors(request: Request) -> None:
-    """Have the streams and what is inherited at their own numbers, and nothing else."""
-    # Above all numbers that may be asked for, so that no copy lands on one that is still to be copied.
+    """Move the standard streams and the inherited descriptors to their numbers, and close all others."""
+    # Above all requested numbers, so that no copy overwrites a descriptor that is not copied yet.
     beyond = max(3, *request.inherited, *request.descriptors) + 1
     moved = [os.dup2(one, beyond + number) for number, one in enumerate(request.descriptors)]
     for place, descriptor in zip((0, 1, 2, *request.inherited), moved, strict=True):
@@ -152,7 +152,7 @@ def close_all_but(kept: set[int]) -> None:
 
 
 def write_over_own_memory(command: Sequence[str], env: Mapping[str, str]) -> None:
-    """Write command line and environment to where `/proc` has them: proc(5), fields 48 to 51 of stat."""
+    """Write command line and environment to the memory that `/proc` shows: proc(5), stat fields 48 to 51."""
     fields = Path("/proc/self/stat").read_text().rpartition(")")[2].split()
     for begin, end, words in (
         (fields[45], fields[46], command),
@@ -165,7 +165,7 @@ def write_over_own_memory(command: Sequence[str], env: Mapping[str, str]) -> Non
 
 
 def become(program: str, command: Sequence[str]) -> NoReturn:
-    """`os.execv`: a program of this Python is run here, without the start of a new one."""
+    """Replace `os.execv`: run a program of this Python here, without starting a new interpreter."""
     if program != sys.executable or command[1] not in ("-m", "-c"):
         _exec(program, command)
     close_all_but({fd for fd in map(int, os.listdir("/proc/self/fd")) if is_inherited(fd)})  # noqa: PTH208
@@ -188,7 +188,7 @@ def run_program(command: Sequence[str]) -> NoReturn:
     sys.argv[:] = [flag, *arguments]
     try:
         if flag == "-m":
-            # Run as if nothing had loaded it.
+            # Run the module as if it were not loaded yet.
             sys.modules.pop(program, None)
             runpy.run_module(program, run_name="__main__", alter_sys=True)
         else:
@@ -228,9 +228,9 @@ def end(code: int) -> NoReturn:
 def main() -> None:
     for module in PRELOADED:
         importlib.import_module(module)
-    # A fork would miss what other threads hold. Those of Arrow and jemalloc are made for forks.
+    # A fork would not have the other threads, but would have their locks. Arrow and jemalloc support forks.
     assert threading.active_count() == 1
-    # Else the first collection in each fork would copy all that is loaded.
+    # Otherwise the first garbage collection in each fork would copy all loaded memory.
     gc.collect()
     gc.freeze()
     shorten(pytest.MonkeyPatch().setattr)

@@ -1,9 +1,9 @@
 """Python programs as forks of one process that has loaded Tidemill: a start takes 20 ms instead of a second.
 
-To all others, a fork is the process that `subprocess.Popen` would have made: pid, session, working directory,
-descriptors, signals, exit code, and what `/proc` shows of its command line and environment. Each process of
-pytest has at most one server, from its first fork on. What is no module or program of this Python, or too
-large for the server, is started the usual way; so is everything outside Linux.
+From outside, a fork looks like the process that `subprocess.Popen` would have created: pid, session, working
+directory, descriptors, signals, exit code, and the command line and environment in `/proc`. Each pytest
+process starts at most one server, with its first fork. A command that is not a module or program text of this
+Python, or is too large for the server, starts the usual way. So does every command outside Linux.
 """
 
 from __future__ import annotations
@@ -27,7 +27,7 @@ from typing import IO, Any
 
 ROOT = Path(__file__).resolve().parents[2]
 
-# Bytes that the server has for the command line of a fork, and for its environment. Linux allows 128 KB.
+# Maximum size of a fork's command line, and of its environment, in bytes. Linux allows 128 KB.
 ROOM = 64_000
 
 INTEGER = struct.Struct("i")
@@ -38,19 +38,19 @@ class ForkServer:
     """The process that forks.
 
     Args:
-        address: Of its socket, in Linux's abstract namespace.
-        process: The server; None in its forks, which start further ones through it.
+        address: Address of its socket, in Linux's abstract namespace.
+        process: The server; None in its forks, which use it to start further forks.
     """
 
     address: str
     process: subprocess.Popen[bytes] | None = None
 
     def start(self, request: Mapping[str, Any], descriptors: Sequence[int]) -> ForkedProcess:
-        """Ask for a fork.
+        """Request a fork.
 
         Args:
-            request: As `tests.support.fork_server.Request` has it.
-            descriptors: Its streams, then what it inherits.
+            request: Fields of `tests.support.fork_server.Request`.
+            descriptors: The standard streams, then the inherited descriptors.
         """
         text = json.dumps(request).encode()
         with socket.socket(socket.AF_UNIX) as connection:
@@ -61,7 +61,7 @@ class ForkServer:
             return ForkedProcess(pid, connection.detach())
 
 
-# The one of this process. Drivers are started from several threads.
+# The server of this process. The lock is needed because several threads start drivers.
 _servers: list[ForkServer] = []
 _starting = threading.Lock()
 
@@ -72,7 +72,7 @@ def use(server: ForkServer) -> None:
 
 
 def end_server() -> None:
-    """End the server of this process; its forks go on."""
+    """End the server of this process; its forks continue."""
     while _servers:
         process = _servers.pop().process
         if process is not None:
@@ -90,7 +90,7 @@ def forked(  # noqa: PLR0913  # those of Popen
     start_new_session: bool = False,
     pass_fds: Sequence[int] = (),
 ) -> ForkedProcess | subprocess.Popen[bytes]:
-    """`subprocess.Popen`, but without pipes, for a program that is a module or a text of this Python."""
+    """Start a program like `subprocess.Popen`, without pipes; fork for a module or text of this Python."""
     variables = dict(os.environ if env is None else env)
     if not _can_be_forked(command, variables):
         return subprocess.Popen(
@@ -122,7 +122,7 @@ def forked(  # noqa: PLR0913  # those of Popen
 def run_forked(
     command: Sequence[str], timeout: float = 60, **options: Any
 ) -> subprocess.CompletedProcess[str]:
-    """`subprocess.run` with the output as text."""
+    """Run a program like `subprocess.run`, with the output as text."""
     with tempfile.TemporaryFile("w+") as out, tempfile.TemporaryFile("w+") as err:
         code = forked(command, stdout=out, stderr=err, **options).wait(timeout)
         out.seek(0)
@@ -131,7 +131,7 @@ def run_forked(
 
 
 class ForkedProcess:
-    """One fork, with as much of `subprocess.Popen` as tests need."""
+    """One fork, with the part of the `subprocess.Popen` interface that tests need."""
 
     def __init__(self, pid: int, connection: int) -> None:
         self.pid = pid
@@ -140,15 +140,15 @@ class ForkedProcess:
         weakref.finalize(self, os.close, connection)
 
     def poll(self) -> int | None:
-        """The exit code, negative for a signal; None while it runs."""
+        """Return the exit code, negative for a signal; None while it runs."""
         if self.returncode is None and select.select([self._connection], [], [], 0)[0]:
             said = os.read(self._connection, INTEGER.size)
-            # A server that has ended cannot say how its forks end.
+            # A server that has ended cannot report how its forks end.
             self.returncode = INTEGER.unpack(said)[0] if said else -signal.SIGKILL
         return self.returncode
 
     def wait(self, timeout: float | None = None) -> int:
-        """Wait for its end.
+        """Wait for the end of the fork.
 
         Raises:
             subprocess.TimeoutExpired: If it takes longer.
@@ -187,7 +187,7 @@ def _started_server() -> ForkServer:
             stdin=subprocess.PIPE,
             env={**os.environ, "PYTHONPATH": path, "ROOM": room},
             pass_fds=[listener.fileno()],
-            # CTRL-C in the terminal is for pytest alone.
+            # CTRL-C in the terminal must reach only pytest.
             start_new_session=True,
         )
     return ForkServer(address, process)

@@ -1,13 +1,13 @@
-"""Looks at processes of tests: these start and end within tens of milliseconds, and users' within seconds."""
+"""Short polling intervals for tests, whose processes start and end within tens of milliseconds."""
 
 from __future__ import annotations
 
 from collections.abc import Callable
 
-# Below what a fake driver needs from its start to its first batch; a look costs a millisecond or two.
+# Shorter than a fake driver's time from its start to its first batch; a check costs a millisecond or two.
 LOOK_SECONDS = 0.05
 
-# Seconds between two looks at a driver, a part of a verb, or what was asked of a stream.
+# Polling intervals for a driver, a part of a verb, or a request to a stream, in seconds.
 _BETWEEN_LOOKS = (
     "tidemill.cli.foreground.FOLLOW_SECONDS",
     "tidemill.control.ask.stream_request.POLL_SECONDS",
@@ -17,7 +17,7 @@ _BETWEEN_LOOKS = (
 
 
 def shorten(patch: Callable[[str, object], None]) -> None:
-    """Look more often, and wait a tenth of a second for brokers that do not answer."""
+    """Poll more often, and wait only a tenth of a second for brokers that do not answer."""
     for name in _BETWEEN_LOOKS:
         patch(name, LOOK_SECONDS)
     patch("tidemill.sources.offsets.ANSWER_TIMEOUT_SECONDS", 0.1)

@@ -107,7 +107,7 @@ def _sinks(facts: DriverFacts) -> Values:
 def _lag(facts: DriverFacts) -> Values:
     yield metrics.LAG, facts.status.lag
     found = lag_of(facts.progress)
-    # The lag is None or 0 if the source has since been found empty; Spark's progress is of the batch before.
+    # While the source is empty the lag is 0, although Spark's progress is from the batch before.
     if found is None or facts.status.lag is None:
         return
     yield metrics.LAG_MAX, 0 if facts.status.lag == 0 else max(lag.records for lag in found)

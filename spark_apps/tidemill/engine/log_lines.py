@@ -1,4 +1,4 @@
-"""A driver's log: JSON lines on standard error. If the disk is full, lines are lost and the driver runs on."""
+"""A driver's log: JSON lines on standard error. If the disk is full, lines are lost but the driver runs."""
 
 from __future__ import annotations
 

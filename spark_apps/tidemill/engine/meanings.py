@@ -52,7 +52,7 @@ def plan_meanings(root: Node) -> tuple[Meaning, ...]:
 
 
 def _keeps_state(node: Node) -> bool:
-    """Return True if all input rows come from streams; the initial state of `transformWithState` never does."""
+    """Return True if all input comes from streams; the initial state of `transformWithState` never does."""
     fed = node.children[:1] if node.kind == _OWN_STATES else node.children
     return all(is_stream(child) for child in fed)
 

@@ -89,7 +89,7 @@ def with_models(pipeline: Pipeline, store: Store) -> Pipeline:
 
 
 def _resolve(pipeline: Pipeline, store: Store, name: str, declared: DeclaredModel) -> ResolvedModel:
-    """Resolve a model. Order is the guarantee: 1. copy the files, 2. check the digest, 3. find the flavour."""
+    """Resolve a model. Order is the guarantee: 1. copy its files, 2. check the digest, 3. find a flavour."""
     found_in = declared.uri or declared.path
     facts: dict[str, object] = {"pipeline": pipeline.name, "model": name, "found_in": found_in}
     # 1.

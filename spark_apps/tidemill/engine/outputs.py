@@ -69,7 +69,7 @@ def build_outputs(pipeline: Pipeline, flow: Flow, step_done: StepDone = nothing_
 
 
 def table_log(pipeline: Pipeline, sink: DeltaSink, layout: Layout | None = None) -> TableLog:
-    """Return the log of a sink's table, with properties that keep enough history to restore it to the checkpoint.
+    """Return the log of a sink's table, with enough history to restore the table to the checkpoint.
 
     Args:
         pipeline: The pipeline.

@@ -1,4 +1,4 @@
-"""The quarantine of a range that is processed again: rejected records go in, accepted ones leave."""
+"""The quarantine of a range that is processed again: rejected records are added, accepted ones removed."""
 
 from __future__ import annotations
 
@@ -17,25 +17,25 @@ from tidemill.sinks.range_writer import KeyedTable
 from tidemill.sinks.table_columns import table_columns
 from tidemill.storage.parquet_part import PartFile
 
-# Columns that say which record of a topic a row is of, by lineage column: reading it again finds the same.
+# Columns with the Kafka position of a record, by lineage column; they stay the same when it is read again.
 PLACE = dict(zip(LINEAGE_COLUMNS, ("topic", "partition", "offset"), strict=True))
 KEY = list(PLACE.values())
 
-# A row of the quarantine: several tables may each refuse what was made of one record.
+# Key of a row in the quarantine. Several tables may each refuse the row of one record.
 REJECTION = [*KEY, "reason", "value"]
 
-# The same for other sources, of which not all tell a place.
+# Key for other sources, of which not all have positions.
 _OTHER_REJECTION = ["file", "line", "reason", "value"]
 
 
 @dataclass(frozen=True)
 class RejectionTables:
-    """Where the rejected records of a range are, and where changes to them go.
+    """Tables with the rejected records of a range, and tables that receive changes to them.
 
     Args:
-        held: The table as its readers see it.
-        into: Takes what is rejected now; `held` itself, unless rows are staged.
-        leaving: Takes note of what leaves `held` later; None if it leaves at once.
+        held: The table that readers see.
+        into: Receives new rejections; `held` itself, unless rows are staged.
+        leaving: Collects rows that will be removed from `held` later; None if they are removed at once.
     """
 
     held: KeyedTable
@@ -44,13 +44,14 @@ class RejectionTables:
 
 
 class QuarantineRange:
-    """The quarantine table, as far as it is of certain records.
+    """The rows of certain records in the quarantine table.
 
     Args:
         spark: The session.
-        files: Takes what tasks reject.
-        records: SQL condition of the records; None for a source that is no topic, whose records stay.
-        tables: The table that is changed, and where what changes goes.
+        files: Collects the rejections of tasks.
+        records: SQL condition for the records; None for a source other than Kafka, whose rows stay in the
+            table.
+        tables: The quarantine, and the tables that receive changes.
     """
 
     def __init__(
@@ -67,10 +68,10 @@ class QuarantineRange:
         self._rejected: DataFrame | None = None
 
     def add(self, more: Sequence[PartFile] = ()) -> int:
-        """Add what was rejected and is not there yet; returns how many.
+        """Add the rejections that the table does not hold yet; return their number.
 
         Args:
-            more: Files of the table with records that no task has handed in.
+            more: Files of the table with records that no task has reported.
         """
         parts = [*self._files.take(), *more]
         if not parts:
@@ -80,7 +81,7 @@ class QuarantineRange:
         return insert_rejections(self._rejected, self._tables.into, self._records is not None)
 
     def accepted_now(self) -> DataFrame | None:
-        """Rows of the table that were not rejected this time, by `REJECTION`; None if there are none."""
+        """Return rows of the table that were not rejected now, by `REJECTION`; None if there are none."""
         held = self._tables.held
         if self._records is None or held.log.refresh() is None:
             return None
@@ -93,11 +94,11 @@ class QuarantineRange:
         return None if rows.isEmpty() else rows
 
     def with_rejected(self, places: DataFrame) -> DataFrame:
-        """Records, by `KEY`, and those that were rejected this time: of all these it was decided anew."""
+        """Return the given records, by `KEY`, and those rejected this time; all have a new decision."""
         return places if self._rejected is None else places.unionByName(self._rejected.select(KEY))
 
     def drop(self, rejections: DataFrame) -> None:
-        """Remove rows, by `REJECTION`, or take note of those that leave later."""
+        """Remove rows, by `REJECTION`, or record that they must be removed later."""
         if self._tables.leaving is None:
             self._tables.held.delete(rejections, REJECTION)
         else:
@@ -106,12 +107,12 @@ class QuarantineRange:
 
 
 def insert_rejections(rejections: DataFrame, table: KeyedTable, has_places: bool) -> int:
-    """Add rejected records to a quarantine that does not hold them yet; returns how many.
+    """Add rejected records to a quarantine that does not hold them yet; return their number.
 
     Args:
-        rejections: In its columns.
+        rejections: Rows with the columns of the quarantine.
         table: The quarantine.
-        has_places: Whether they are records of a topic, which tells one from another.
+        has_places: True for Kafka records, which their position identifies.
     """
     table.log.create(QUARANTINE_SCHEMA)
     return table.insert_new(rejections, REJECTION if has_places else _OTHER_REJECTION)

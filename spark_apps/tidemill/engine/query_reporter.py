@@ -1,7 +1,7 @@
-"""What a driver says of its streaming query beside its status: `query.json` and the port's `/queries`.
+"""The driver's report about its streaming query, next to its status: `query.json` and the port's `/queries`.
 
-The query's own threads only change what is held in memory. One thread, which waits for the query's end,
-asks Spark and writes; so a slow storage delays no batch.
+The threads of the query only change data in memory. One thread, which waits for the query's end, asks Spark
+and writes, so a slow storage delays no batch.
 """
 
 from __future__ import annotations
@@ -31,25 +31,25 @@ from tidemill.engine.lag import furthest_behind, lag_of
 from tidemill.spec.pipeline import PipelineSpec
 from tidemill.spec.secret_mask import mask_document, mask_secrets
 
-# How often Spark is asked what the query does, and a change is stored, in seconds: what a person who watches
-# can wait for, against a small file that an object store is sent each time.
+# Interval between requests to Spark for the state of the query, after which a change is stored, in seconds.
+# It limits the delay that a user sees; each change writes a small file to the object store.
 LOOK_SECONDS = 3.0
 
-# How often the report is stored although it says nothing new, in seconds: a driver that is about to be
-# fenced off may have replaced it by its own.
+# Interval after which an unchanged report is stored again, in seconds. A driver that is about to be fenced
+# may have replaced it with its own.
 REFRESH_SECONDS = 60.0
 
-# What grows with the number of partitions and of state stores is left out of a kept progress: 3 kB are left.
+# Fields that grow with the number of partitions and state stores; without them a stored progress has 3 kB.
 _LONG_IN_SOURCE = ("startOffset", "endOffset", "latestOffset")
 _LONG_IN_STATE = ("customMetrics",)
 
-# Longest plan that is kept, in characters; a plan of ten joins has a quarter of it.
+# Maximum length of a stored plan, in characters; a plan of ten joins has a quarter of it.
 PLAN_CHARACTERS = 100_000
 
-# What Spark says before there is a plan.
+# Spark's text while there is no plan.
 _NO_PLAN = "No physical plan"
 
-# What Spark says of a query that has failed, before the error.
+# Prefix of Spark's message for a failed query, before the error.
 TERMINATED = "Terminated with exception"
 
 log = structlog.get_logger()
@@ -57,18 +57,18 @@ log = structlog.get_logger()
 
 @dataclass(frozen=True)
 class Addresses:
-    """Where a driver can be asked."""
+    """URLs of a driver's services."""
 
     http: str = ""
     spark_ui: str = ""
 
 
 class QueryReporter:
-    """Keeps the report of the one query that runs.
+    """Keeps the report of the running query.
 
     Args:
-        keep: Stores a report; what it raises is logged, and stops nothing.
-        clock: Monotonic, in seconds.
+        keep: Stores a report; its errors are logged and stop nothing.
+        clock: Monotonic clock, in seconds.
     """
 
     def __init__(
@@ -83,7 +83,7 @@ class QueryReporter:
         self._looked_at = float("-inf")
         self._stored: QueryReport | None = None
         self._stored_at = float("-inf")
-        # Of all queries of this driver, one after the other; the first batch may be written before `begins`.
+        # For all successive queries of this driver; the first batch may be written before `begins`.
         self._sinks: tuple[SinkReport, ...] = ()
         self._times: tuple[BatchTimes, ...] = ()
         self._aside: tuple[RowsAside, ...] = ()
@@ -91,9 +91,9 @@ class QueryReporter:
         self.report: QueryReport | None = None
 
     def begins(self, query: StreamingQuery, pipeline: str, spec: PipelineSpec, run_id: str) -> None:
-        """A query was started."""
+        """Begin the report of a started query."""
         now = datetime.now(UTC)
-        # Spark names no source in its progress, nor are they in the order of the declaration.
+        # Spark's progress does not name the sources, and their order may differ from the declaration.
         self._source = "" if spec.has_named_streams else spec.parameter
         self._looked_at = self._clock()
         with self._lock:
@@ -114,7 +114,7 @@ class QueryReporter:
         self._store()
 
     def wrote(self, result: BatchResult) -> None:
-        """A batch was written."""
+        """Add a written batch."""
         with self._lock:
             self._sinks = _sinks(self._sinks, result)
             self._times = (*self._times, *_times(result))[-KEPT_PROGRESSES:]
@@ -124,7 +124,7 @@ class QueryReporter:
                 self.report = self.report.model_copy(update=told)
 
     def progressed(self, progress: dict[str, Any]) -> None:
-        """Spark has reported a batch, or that it waits."""
+        """Add Spark's progress of a batch, or of a wait."""
         document = mask_document(progress)
         with self._lock:
             if self.report is None or self.report.query_run_id != progress.get("runId"):
@@ -137,17 +137,17 @@ class QueryReporter:
             self.report = self.report.model_copy(update=changes)
 
     def look(self, query: StreamingQuery) -> None:
-        """Ask Spark and store what has changed, if it is time."""
+        """Ask Spark and store changes, if the interval has passed."""
         report = self.report
         if report is None or self._clock() - self._looked_at < LOOK_SECONDS:
             return
         self._looked_at = self._clock()
         try:
             status = query.status
-            # Of a batch that has run: before, Spark would have to plan one for us.
+            # Only after a batch has run, because before that Spark would plan one for this call.
             explain = report.explain or (_explain(query) if report.last_progress else "")
         except (PySparkException, Py4JError) as error:
-            # The query ends, or the JVM; whoever waits for it finds out why.
+            # The query or the JVM is ending; the thread that waits for the query finds the reason.
             log.debug("query_not_asked", reason=type(error).__name__)
             return
         self._change(
@@ -159,7 +159,7 @@ class QueryReporter:
         self._store()
 
     def ends(self) -> None:
-        """The query has ended; why is the status' to say."""
+        """Record that the query has ended; the status has the reason."""
         self._change(active=False, is_data_available=False, is_trigger_active=False, message="")
         self._store()
 
@@ -169,7 +169,7 @@ class QueryReporter:
                 self.report = self.report.model_copy(update=changes)
 
     def _store(self) -> None:
-        """Store the report if it says something new, or nobody has heard of it for long."""
+        """Store the report if it has changed, or if the last store is long ago."""
         now = self._clock()
         with self._lock:
             report = self.report
@@ -185,12 +185,12 @@ class QueryReporter:
 
 
 def _message(told: str) -> str:
-    """What the query does; of a failure that it does, for the error may quote a record."""
+    """Return the message; for a failure only its prefix, because the error may quote a record."""
     return TERMINATED if told.startswith(TERMINATED) else mask_secrets(told)
 
 
 def _explain(query: StreamingQuery) -> str:
-    """The plan as text; `query.explain()` prints it."""
+    """Return the plan as text; `query.explain()` would print it."""
     text = str(query._jsq.explainInternal(False))
     return "" if text.startswith(_NO_PLAN) else mask_secrets(text)[:PLAN_CHARACTERS]
 
@@ -208,7 +208,7 @@ def _source(name: str, source: dict[str, Any]) -> SourceReport:
 
 
 def _sinks(known: tuple[SinkReport, ...], result: BatchResult) -> tuple[SinkReport, ...]:
-    """The outputs after a batch; those that it did not ask stay as they are."""
+    """Return the outputs after a batch; outputs that the batch did not write stay unchanged."""
     sinks = {sink.name: sink for sink in known}
     for name, written in result.written.items():
         before = sinks.get(name, SinkReport(name=name))
@@ -224,7 +224,7 @@ def _sinks(known: tuple[SinkReport, ...], result: BatchResult) -> tuple[SinkRepo
 
 
 def _times(result: BatchResult) -> tuple[BatchTimes, ...]:
-    """Of one batch; nothing of one that no output was asked to write."""
+    """Return the times of one batch; empty if the batch wrote no output."""
     spent = result.times.milliseconds
     if result.batch_id is None or not spent:
         return ()

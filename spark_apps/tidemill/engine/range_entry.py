@@ -7,14 +7,15 @@ from tidemill.engine.run_context import RunContext
 from tidemill.ledger.entry import LedgerEntry, OffsetRange, Positions
 from tidemill.names import SOURCE_NAME
 
-# Whose rows say which records they are of. Windows and times say nothing of where in the topic these end.
+# Plans for which the ledger entry names the offsets. Windows and times do not define where the range ends in
+# the topic.
 _BY_RECORDS = ("record", "everything")
 
 
 def range_entry(
     run: RunContext, plan: BackfillPlan, output: str, read: tuple[Positions | None, Positions | None]
 ) -> LedgerEntry:
-    """What is known of a range before anything is computed.
+    """Return the ledger entry of a range before anything is computed.
 
     Args:
         run: The run.

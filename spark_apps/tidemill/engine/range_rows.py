@@ -1,4 +1,4 @@
-"""The rows of a planned range, computed once: to be written into the tables, or to be compared with them."""
+"""The rows of a planned range, computed once, to be written into the tables or compared with them."""
 
 from __future__ import annotations
 
@@ -36,20 +36,20 @@ from tidemill.storage.store import Store
 
 @dataclass(frozen=True)
 class TableRows:
-    """A table, and what it takes of the result."""
+    """A table and its selection of the result."""
 
     sink: DeltaSink
     taken: SinkRows
 
 
 class RangeRows:
-    """The records of a plan, whose offsets become narrower when they are found, and what is made of them.
+    """The records of a plan and the rows computed from them; the offsets narrow when the records are found.
 
     Args:
         spark: The session.
-        pipeline: Its pipeline.
+        pipeline: The pipeline.
         plan: The plan.
-        joined: Contents of the tables and folders that rows are joined with.
+        joined: Contents of joined tables and folders.
         discovery: Columns that are not declared.
     """
 
@@ -66,25 +66,25 @@ class RangeRows:
         self._plan = plan
         self._joined = joined
         self._discovery = discovery
-        # Records at which the transform failed in chunks before.
+        # Number of records on which the transform failed in earlier chunks.
         self.left_out_before = 0
         self.start, self.end = plan.start_offsets, plan.end_offsets
         self._left_out = LeftOut()
-        # Rows without an event time are in no window, so a plan of a range of windows is not about them.
+        # Rows without an event time are in no window, so a plan for a range of windows does not concern them.
         counts = plan.condition is None
         self._untimed = untimed_rows(spark.sparkContext, pipeline) if counts else None
         self._files_read: frozenset[str] = frozenset()
-        # The files to read; None for all.
+        # Files to read; None for all.
         self._files: frozenset[str] | None = None
         self._has_windows = False
 
     def find_records(self) -> None:
-        """See that the source still has the records.
+        """Check that the source still has the records.
 
         Raises:
             UsageError: TIDE-BACK-008 or -016.
         """
-        # Of files, which the stream goes on to read, `decoded` sees to that.
+        # For files, which the stream continues to read, `decoded` makes the check.
         self.start = records_there(self._pipeline, self._plan)
         if self._plan.live is not None and self._pipeline.spec.source.files is not None:
             store, live = Store(self._pipeline.layout.root), self._plan.live.generation
@@ -92,7 +92,7 @@ class RangeRows:
             self._files = files_finished_live(store, self._pipeline, live)
 
     def find_offsets(self, rejected: Quarantine) -> None:
-        """Narrow the range of offsets to the records that were chosen by time."""
+        """Narrow the range of offsets to the records that were selected by time."""
         column, times = self._plan.find_offsets_by, self._plan.bounds.times
         if column is None or times is None or self.start is None or self.end is None:
             return
@@ -101,27 +101,28 @@ class RangeRows:
 
     @property
     def records(self) -> str | None:
-        """SQL condition of the records that are read, in the quarantine; None if they are in no topic."""
+        """Return the SQL condition for the records in the quarantine; None if the source is not Kafka."""
         if not self._pipeline.spec.source.is_kafka:
             return None
         return offsets_condition(self.start or {}, self.end or {}, PLACE)
 
     @property
     def poison_records(self) -> tuple[str, ...] | None:
-        """Those that are left out because the transform fails at them, as the ledger names them."""
+        """Return the records that are left out because the transform fails on them, as in the ledger."""
         return tuple(sorted("-".join(map(str, place)) for place in self._left_out.reasons)) or None
 
     @property
     def untimed(self) -> int | None:
-        """Rows without an event time that windows dropped from the computed result; None if none can be."""
+        """Return the number of rows without an event time that windows dropped; None without such windows."""
         return self._untimed.rows if self._untimed is not None and self._has_windows else None
 
     def decoded(self, rejected: Quarantine) -> DataFrame:
-        """The records."""
+        """Return the decoded records."""
         past = Past(self.start, self.end, self._plan.source_version, self._plan.archive, self._files)
         records = read_batch(self._spark, self._pipeline, past)
         if self._files_read:
-            # Spark has listed the files by now, and reads exactly these: one that goes later is an error.
+            # Spark has now listed the files and reads exactly these; a file that disappears later is an
+            # error.
             check_files_there(self._pipeline, self._files_read, files_of(self._pipeline, records))
         collectors = Collectors(
             rejected, None, self._discovery.columns, self._left_out, untimed=self._untimed
@@ -129,18 +130,19 @@ class RangeRows:
         return decoded_rows(self._pipeline, records, collectors)
 
     def result(self, rejected: Quarantine) -> DataFrame:
-        """What the transform makes of those that take part."""
+        """Return the result of the transform for the selected records."""
         frame = flow_of(self._pipeline, {SOURCE_NAME: self._chosen(rejected)}, self._joined).frame
         self._has_windows = has_windows(frame)
         return frame
 
     def computed(self, rejected: Quarantine) -> DataFrame:
-        """The same, computed and kept, without the records at which the transform fails.
+        """Return the result, computed and cached, without the records on which the transform fails.
 
-        Whatever a stream has left out, these are found anew: what fails no more becomes rows.
+        These records are found again, even if a stream has left some out before; those that no longer fail
+        become rows.
 
         Raises:
-            DataError: TIDE-DATA-010, if they are too many.
+            DataError: TIDE-DATA-010, if there are too many.
         """
         while True:
             rejected.forget()
@@ -153,7 +155,8 @@ class RangeRows:
             except Exception as error:  # noqa: BLE001  # raised again, unless records are to blame
                 result.unpersist()
                 failure = error
-            # Not in the `except`: what fails here would be taken for the failure, which were its context.
+            # Outside the `except`, because `failure` would become the context of an error here and be taken
+            # for it.
             self._leave_out(rejected, failure)
 
     def _chosen(self, rejected: Quarantine) -> DataFrame:
@@ -174,9 +177,9 @@ class RangeRows:
         self._left_out = LeftOut({**before, **reasons})
 
     def decided(self, rejected: Quarantine) -> DataFrame | None:
-        """Which of the records between the offsets the plan is about, by `KEY`; None if all.
+        """Return the records between the offsets that the plan concerns, by `KEY`; None for all.
 
-        Of windows, only events whose windows are all in the range. This reads the records once more.
+        For windows, these are only events whose windows are all in the range. This reads the records again.
         """
         if self._plan.condition is None:
             return None
@@ -184,7 +187,7 @@ class RangeRows:
         return counted.select(*(F.col(name).alias(column) for name, column in PLACE.items()))
 
     def tables(self, result: DataFrame) -> list[TableRows]:
-        """The tables, in the order of the file."""
+        """Return the tables, in the order of the pipeline file."""
         sinks = enumerate(self._pipeline.spec.sinks)
         return [
             TableRows(sink.delta, sink_rows(self._pipeline, place, result))
@@ -193,14 +196,14 @@ class RangeRows:
         ]
 
     def condition_of(self, table: str) -> str | None:
-        """SQL condition of a table's rows that the range is made into; None for all."""
+        """Return the SQL condition for a table's rows that the range replaces; None for all."""
         planned = next(found for found in self._plan.tables if found.table == table)
         if self._plan.by == "record":
             return offsets_condition(self.start or {}, self.end or {}, planned.record or {})
         return planned.condition
 
     def rows_of(self, table: TableRows, result: DataFrame) -> DataFrame:
-        """The table's rows: of windows that overlap the range, the first and the last ones are not whole."""
+        """Return the table's rows, without the incomplete first and last windows that overlap the range."""
         rows, condition = table.taken.of(result), self.condition_of(table.sink.table)
         return rows.where(condition) if self._plan.by == "window" and condition is not None else rows
 
@@ -212,14 +215,14 @@ class RangeRows:
         read: Mapping[str, object],
         cached: ExitStack,
     ) -> dict[str, CheckedRows]:
-        """The rows of each table that expects something of them, by table; commits nothing.
+        """Return the checked rows of each table with expectations, by table; commit nothing.
 
         Args:
             tables: All tables.
-            result: From the cache.
-            quarantine: Where rows go.
-            read: What was read, as facts of an error.
-            cached: Lets go what is kept until the rows are written.
+            result: Result, from the cache.
+            quarantine: Receives the rows that are set aside.
+            read: Facts about the input, for an error.
+            cached: Releases cached rows after they are written.
 
         Raises:
             DataError: TIDE-EXP-001.
@@ -230,7 +233,7 @@ class RangeRows:
                 continue
             rows = self.rows_of(table, result)
             if table.taken.transform is not None:
-                # It may give other rows each time.
+                # The transform may return different rows each time.
                 rows = rows.persist(StorageLevel.MEMORY_AND_DISK)
                 cached.callback(rows.unpersist)
             found[table.sink.table] = table.taken.expectations.check(rows, quarantine, read)

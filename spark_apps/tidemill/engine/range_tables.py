@@ -1,4 +1,4 @@
-"""The tables that a backfill changes: those that readers see, or those that take rows for later."""
+"""The tables that a backfill changes: those that readers see, or staging tables."""
 
 from __future__ import annotations
 
@@ -28,7 +28,7 @@ class RangeTables:
 
     Args:
         run: The run.
-        staging: Where rows are staged; None if they go into the tables at once.
+        staging: Layout of the staging area; None if rows go directly into the tables.
     """
 
     run: RunContext
@@ -39,7 +39,7 @@ class RangeTables:
         return self.staging or self.run.pipeline.layout
 
     def prepare(self, table: TableRows, result: DataFrame) -> None:
-        """Make a table that is not there yet, and refuse one with other columns, before hours of work.
+        """Create a missing table, and refuse a table with other columns, before hours of work.
 
         Raises:
             DataError: TIDE-SINK-001.
@@ -52,25 +52,25 @@ class RangeTables:
         prepare_table(rows, self.target(table.sink, table.taken.columns))
 
     def target(self, sink: DeltaSink, columns: pa.Schema) -> RangeTarget:
-        """Takes the rows of a chunk."""
+        """Return the table that receives the rows of a chunk."""
         return RangeTarget(table_log(self.run.pipeline, sink, self._layout), columns, sink, self.turn)
 
     def published(
         self, sink: DeltaSink, columns: pa.Schema, transaction: tuple[str, int] | None = None
     ) -> RangeTarget:
-        """The table that readers see."""
+        """Return the table that readers see."""
         return RangeTarget(table_log(self.run.pipeline, sink), columns, sink, self.turn, transaction)
 
     def aside(self, output: str) -> str:
-        """Path of the table that takes records that are set aside, by one of `ASIDE_OUTPUTS`."""
+        """Return the path of the table for records that are set aside, by one of `ASIDE_OUTPUTS`."""
         return self._layout.aside(output, self.run.pipeline.name)
 
     def rejections(self, output: str, entry: LedgerEntry) -> RejectionTables:
-        """The same with the table that readers see.
+        """Return the table for records that are set aside, and the table that readers see.
 
         Args:
             output: One of `ASIDE_OUTPUTS`.
-            entry: Goes into each commit.
+            entry: Ledger entry for each commit.
         """
         name = self.run.pipeline.name
         held = self._keyed(self.run.pipeline.layout.aside(output, name), entry)
@@ -80,10 +80,10 @@ class RangeTables:
         return RejectionTables(held, into, self._keyed(self.staging.leaving(output, name), entry))
 
     def drop_unfinished(self, done: Collection[int]) -> None:
-        """Take back what an earlier attempt at a chunk has staged of records that are set aside.
+        """Remove staged records that an earlier attempt at a chunk has set aside.
 
         Args:
-            done: Numbers of the chunks that are finished.
+            done: Numbers of the finished chunks.
         """
         if self.staging is None:
             return
@@ -92,7 +92,7 @@ class RangeTables:
             drop_unfinished(self.staging.leaving(output, self.run.pipeline.name), done)
 
     def turn(self) -> AbstractContextManager[None]:
-        """Makes the pipeline's own stream wait."""
+        """Make the pipeline's stream wait during a `with` block."""
         layout, name = self.run.pipeline.layout, self.run.pipeline.name
         return turn(self.run.store, layout.turn(name), self.run.run_id)
 

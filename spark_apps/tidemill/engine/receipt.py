@@ -1,4 +1,4 @@
-"""The receipt of this driver: how it ended, and where it leaves the checkpoint."""
+"""The receipt of this driver: how it ended, and the position of the checkpoint."""
 
 from __future__ import annotations
 
@@ -16,7 +16,7 @@ from tidemill.storage.store import Store
 
 @dataclass(frozen=True)
 class _Position:
-    """Where a checkpoint stands; all None if it has no batch or cannot be read."""
+    """Position of a checkpoint; all None if it has no batch or cannot be read."""
 
     committed: int | None = None
     unfinished: int | None = None
@@ -30,7 +30,7 @@ def make_receipt(
     ending: Literal["finished", "drained", "forced"],
     failure: TidemillError | None,
 ) -> Receipt:
-    """What this driver leaves for the next one. A fenced one does not speak for the checkpoint any more."""
+    """Return the receipt for the next driver; a fenced driver does not report the checkpoint's position."""
     position = _Position()
     if status.generation is not None and not isinstance(failure, FencedError):
         position = _position(CheckpointBatches(store, layout.checkpoint(status.pipeline, status.generation)))

@@ -1,4 +1,7 @@
-"""Does a batch fail because of what is in a record? Only then is it worth to look which one. Pure."""
+"""Detection of failures that the content of a record causes. Pure.
+
+Only for such a failure is it useful to search for the record.
+"""
 
 from __future__ import annotations
 
@@ -9,17 +12,17 @@ from tidemill.engine.classify import classify
 from tidemill.failed_at import raised_in_python, text_of
 from tidemill.spec.secret_mask import mask_secrets
 
-# What Spark says of a value that an expression cannot take (22, P0 by `raise_error`), and of code that a user
-# wrote and that failed (38, 39). Not of names, types and syntax (42), nor of constraints of a table (23).
+# Spark's errors for a value that an expression cannot take (22; P0 for `raise_error`), and for failed user
+# code (38, 39). Errors about names, types and syntax (42) or about a table's constraints (23) do not match.
 _VALUE = re.compile(
     r"\[([A-Z][A-Z0-9_]+(?:\.[A-Z0-9_]+)*)\] (?:(?!SQLSTATE: ).)*SQLSTATE: (?:22|38|39|P0)", re.DOTALL
 )
 
-# The line that names a Python error: its class, perhaps with a module, and what it says.
+# The line of a Python error: its class, perhaps with a module, and its message.
 _PYTHON = re.compile(r"([A-Za-z_][\w.]*)(?::.*)?")
 
-# Python errors that say something of the machine, the network or the installation, however they are spelled
-# with a module before; another attempt at the same record may end well.
+# Python errors about the machine, the network or the installation, with or without a module name. Another
+# attempt at the same record may succeed.
 _NOT_OF_A_RECORD = re.compile(
     r"(?:MemoryError|OSError|IOError|ConnectionError|Connection\w+Error|BrokenPipeError|\w*Timeout\w*|"
     r"PermissionError|FileNotFoundError|BlockingIOError|InterruptedError|EOFError|ImportError|"
@@ -30,11 +33,11 @@ _NOT_OF_A_RECORD = re.compile(
 
 @dataclass(frozen=True)
 class RecordFailure:
-    """How the transform fails at a record.
+    """A failure of the transform on a record.
 
     Args:
         error: Class of the error without its module, or Spark's name for it.
-        message: What it says, in one line, without secrets; it may quote the record.
+        message: Message in one line, without secrets; it may quote the record.
     """
 
     error: str
@@ -42,7 +45,10 @@ class RecordFailure:
 
 
 def record_failure(error: BaseException) -> RecordFailure | None:
-    """How the transform failed; None if anything else did: a table, the machine, the plan, ourselves."""
+    """Return the failure of the transform; None if something else failed.
+
+    Other causes are a table, the machine, the plan, or Tidemill itself.
+    """
     if classify(error).error_id != "TIDE-DATA-003":
         return None
     text = text_of(error)

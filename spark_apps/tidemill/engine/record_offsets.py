@@ -1,4 +1,4 @@
-"""Where in their topics the records of a range of time lie: event time says nothing about it."""
+"""The offsets of records in an event-time range; event times alone do not determine offsets."""
 
 from __future__ import annotations
 
@@ -17,19 +17,19 @@ from tidemill.spec.column_names import quoted
 def offsets_of_times(
     decoded: DataFrame, column: str, times: tuple[datetime, datetime], start: Positions, end: Positions
 ) -> tuple[Positions, Positions]:
-    """First and end offset of the records in a range of time; the same offset twice where there is none.
+    """Return the first and end offsets of the records in a time range; both are equal if there are none.
 
-    Records between the first and the last one of a partition count, whatever their time: so rows can be
-    replaced by offsets alone, which are theirs for good; older code may have read another time. Rejected
-    records have no time, and accepted ones may have none. Those beside the range count, too: else, of two
-    ranges that adjoin, neither would have those between.
+    All records between the first and the last one of a partition are included, whatever their time. So rows
+    can be replaced by offsets alone, which never change, whereas older code may have read another time.
+    Rejected records have no time, and accepted ones may have none. If such records are adjacent to the range,
+    they are also included. Otherwise, of two adjacent ranges, neither would include the records between them.
 
     Args:
         decoded: Records with their lineage columns.
-        column: Time of a record.
+        column: Column with the time of a record.
         times: Start, and end exclusive.
-        start: First offset that was read of each partition.
-        end: The offset after the last one.
+        start: First offset that was read, for each partition.
+        end: The offset after the last one, for each partition.
     """
     first, last = (F.lit(moment) for moment in times)
     time = F.col(quoted(column))
@@ -51,7 +51,7 @@ def offsets_of_times(
 
 
 def _places(places: DataFrame) -> Iterator[tuple[str, str, int | None, int | None]]:
-    """By partition that has records with a time: the offsets right before and after the range."""
+    """Yield the offsets right before and after the range, for each partition that has records with a time."""
     topic, partition, offset = LINEAGE_COLUMNS
     ranges = places.groupBy(topic, partition).agg(
         F.min(F.when(F.col("inside"), F.col(offset))).alias("first"),
@@ -69,7 +69,7 @@ def _places(places: DataFrame) -> Iterator[tuple[str, str, int | None, int | Non
     for row in around.collect():
         name, number = row[topic], str(row[partition])
         if row["first"] is None:
-            # Records, but none of that time.
+            # The partition has records, but none in the time range.
             yield name, number, row["lowest"] - 1, row["lowest"]
         else:
             yield name, number, row["before"], row["after"]

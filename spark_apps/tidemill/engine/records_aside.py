@@ -1,4 +1,4 @@
-"""Records that were set aside, as an output: what the tasks of a batch hand in, committed before its rows."""
+"""Records that were set aside, as an output: the tasks of a batch report them, committed before its rows."""
 
 from __future__ import annotations
 
@@ -13,18 +13,18 @@ from tidemill.sinks.batch_commit import BatchCommit, StepDone, Written, nothing_
 from tidemill.sinks.table_log import TableLog
 from tidemill.storage.parquet_part import PartFile
 
-# Steps by output.
+# Step names by output.
 _STEPS = {QUARANTINE_OUTPUT: "quarantined", LATE_OUTPUT: "late_set_aside"}
 
 
 class RecordsAside:
-    """Takes rejected, or late, records from the tasks and commits them.
+    """Receives rejected or late records from the tasks and commits them.
 
     Args:
         output: One of `ASIDE_OUTPUTS`.
-        table: Where the tasks put them.
-        may_come: Whether this driver sets any aside; else it only looks what another one has.
-        step_done: Told of the commit.
+        table: Table into which the tasks write them.
+        may_come: True if this driver sets records aside; otherwise it only checks the commits of others.
+        step_done: Called after the commit.
     """
 
     def __init__(
@@ -39,25 +39,25 @@ class RecordsAside:
         self.may_come = may_come
         self.table = table
         self._step_done = step_done
-        # Of a past that is read again: what was set aside when it was read first.
+        # If a range is read again, the records that were set aside when it was first read.
         self.known: Known = NOTHING_KNOWN
         self._log = TableLog(table.path)
 
     def forget(self) -> None:
-        """Drop what tasks of a batch that failed have handed in."""
+        """Drop records that tasks of a failed batch have reported."""
         self.table.forget()
 
     def look(self, entry: LedgerEntry) -> LedgerEntry | None:
-        """The table's entry of the batch, if it holds it."""
+        """Return the table's entry of the batch, if it holds the batch."""
         found = self._log.look(BatchCommit.of(entry, self.output))
         return None if found is None else found.entry
 
     def commit(self, entry: LedgerEntry, more: Sequence[PartFile] = ()) -> Written:
-        """Commit the batch's records, unless they are there; `rows` is how many the batch has.
+        """Commit the batch's records, unless they are committed already; `rows` is the number in the batch.
 
         Args:
-            entry: Of the batch.
-            more: Files of the table with records that no task has handed in.
+            entry: Entry of the batch.
+            more: Files of the table with records that no task has reported.
         """
         parts = [*self.table.take(self.known), *more]
         if not parts:

@@ -1,4 +1,4 @@
-"""Rewriting the state of a checkpoint into another number of partitions."""
+"""A rewrite of the state of a checkpoint with another number of partitions."""
 
 from __future__ import annotations
 
@@ -11,12 +11,12 @@ from tidemill.engine.verb_process import run_part
 
 
 def repartition_with_spark(spark: SparkSession, checkpoint: str, partitions: int) -> None:
-    """Add a batch to a stopped query's checkpoint that holds its state in so many partitions.
+    """Add a batch to a stopped query's checkpoint that holds its state in the given number of partitions.
 
-    Spark 4.2 has this for Classic sessions only, under a private name. A batch that was begun and not
-    finished is an error to it (`enforce_exactly_once_sink`), else it would be left out.
+    Spark 4.2 has this for Classic sessions only, under a private name. With `enforce_exactly_once_sink`, an
+    unfinished batch is an error; otherwise Spark would skip that batch.
     """
-    # Asking for the streams makes the coordinator of state stores, which the rewrite needs; a session that
+    # Access to the streams creates the coordinator of state stores, which the rewrite needs. A session that
     # has run no query has none.
     _ = spark.streams.active
     manager = spark._streamingCheckpointManager

@@ -1,4 +1,4 @@
-"""What a driver says of itself: status after each batch, and log lines. Never fails a stream."""
+"""The driver's status after each batch, and its log lines. Reporting never fails a stream."""
 
 from __future__ import annotations
 
@@ -35,20 +35,20 @@ from tidemill.sinks.memory_sink import MemoryTable
 from tidemill.spec.secret_mask import mask_document
 from tidemill.storage.store import Store
 
-# How often the status is written while one batch is worked on, in seconds: who reads it elsewhere then knows
-# to the minute when this driver was last alive.
+# Interval between writes of the status during one batch, in seconds. So remote readers know to the minute
+# when this driver was last alive.
 REFRESH_SECONDS = 60.0
 
-# What is the pipeline's, not one driver's: the next one goes on from it.
+# Facts about the pipeline, not about one driver, which the next driver takes over.
 _HANDED_ON = ("progressed_at", "caught_up_at", "source_retention_seconds", "source_keeps_for_ever")
 
 log = structlog.get_logger()
 
 
 class _SparkEvents:
-    """Hands Spark's events to a reporter.
+    """Passes Spark's events to a reporter.
 
-    pyspark would copy each event first, with a call into the JVM for every metric of every operator: some
+    pyspark would first copy each event, with a call into the JVM for every metric of every operator: some
     hundred calls for a batch with state. A reporter reads one text.
     """
 
@@ -68,7 +68,7 @@ class _SparkEvents:
         self._reporter.onQueryIdle(idle)
 
     def onQueryTerminated(self, event: Any) -> None:  # noqa: N802  # Spark's name
-        """Spark's event; the driver itself reports how it ended."""
+        """Ignore Spark's event, because the driver itself reports how the query ended."""
 
     class Java:
         """The interface that py4j gives this class in the JVM."""
@@ -77,10 +77,10 @@ class _SparkEvents:
 
 
 class Reporter(StreamingQueryListener):
-    """Keeps `status.json` up to date from the batches' results and Spark's progress events.
+    """Updates `status.json` from the batches' results and Spark's progress events.
 
-    `query` hears of the same batches and events, and says more of them; `lineage` hears of the batches, where
-    the environment names a service for it.
+    `query` receives the same batches and events, and reports more details. `lineage` receives the batches, if
+    the environment names a lineage service.
     """
 
     def __init__(
@@ -93,7 +93,7 @@ class Reporter(StreamingQueryListener):
     ) -> None:
         self.query = query or QueryReporter()
         self.lineage: LineageSender | None = None
-        # Of the query that runs.
+        # Tables of the running query.
         self.memory_tables: Mapping[str, MemoryTable] = {}
         self.file_records = FileRecords({}, {})
         self._store = store
@@ -101,75 +101,75 @@ class Reporter(StreamingQueryListener):
         self._path = path
         self._lock = threading.Lock()
         self.status = status
-        # When Spark last said anything of the query, on the monotonic clock.
+        # Time of Spark's last event for the query, on the monotonic clock.
         self.heard_at = time.monotonic()
-        # The last sign of life of any kind, and the last status, on the same clock.
+        # Times of the last sign of life of any kind, and of the last status, on the same clock.
         self._lived_at = self.heard_at
         self._written_at = self.heard_at
-        # Newest batch of which Spark reported the end, so that its commit file is there.
+        # Newest batch whose end Spark has reported, so its commit file exists.
         self.last_progress: int | None = None
         self._seen_progress: int | None = None
         self._query_id: str | None = None
-        # Until Spark has reported the end of the batch.
+        # Counts by batch, until Spark has reported the end of the batch.
         self._late_by_batch: dict[int, int] = {}
 
     @cached_property
     def _jlistener(self) -> Any:
-        """The listener that pyspark registers in the JVM, in the place of its own."""
+        """Return the listener that pyspark registers in the JVM instead of its own."""
         jvm: Any = SparkContext._jvm
         return jvm.PythonStreamingQueryListenerWrapper(_SparkEvents(self))
 
     def memory_table(self, name: str) -> MemoryTable | None:
-        """The table in memory of a name; None if there is none."""
+        """Return the table in memory with a name; None if there is none."""
         return self.memory_tables.get(f"memory:{name}")
 
     def state(self, state: DriverState, error: TidemillError | None = None, **changes: Any) -> None:
-        """Change the state and say so."""
-        # Some of its facts are Spark's or a client's own words.
+        """Change the state and write the status."""
+        # Some facts of the error quote Spark or a client.
         told = None if error is None else mask_document(error.as_document())
         self._update(state=state, error=told, **changes)
 
     def works(self) -> None:
-        """Count a sign of life that changes nothing in the status: a task of a long batch ended."""
+        """Count a sign of life without a change of the status: a finished task of a long batch."""
         self._live()
         if self._lived_at - self._written_at >= REFRESH_SECONDS:
             self._update()
 
     def silence(self) -> timedelta:
-        """Time since the last sign of life: a change of the status, an event of Spark's, an ended task."""
+        """Return the time since the last sign of life: a status change, a Spark event or a finished task."""
         return timedelta(seconds=time.monotonic() - self._lived_at)
 
     def goes_on_from(self, before: Status | None) -> None:
-        """Take over what is the pipeline's, not a driver's, before this one's first status is written."""
+        """Take over the facts about the pipeline from the last driver's status, before the first write."""
         if before is not None:
             handed_on = {name: getattr(before, name) for name in _HANDED_ON}
             self.status = self.status.model_copy(update=handed_on)
 
     def source_keeps(self, retention: timedelta | None) -> None:
-        """Take over how long the source keeps records; None for ever.
+        """Set how long the source keeps records; None for ever.
 
-        No sign of life: a driver that hangs asks, too.
+        This is not a sign of life, because a hanging driver also asks the broker.
         """
         told = (None if retention is None else retention.total_seconds(), retention is None)
         if told != (self.status.source_retention_seconds, self.status.source_keeps_for_ever):
             self._keep(source_retention_seconds=told[0], source_keeps_for_ever=told[1])
 
     def note(self, notes: list[str]) -> None:
-        """Put what a user should know of the input into the status."""
+        """Add notes about the input to the status, for the user."""
         self._update(notes=notes)
 
     def knows_watermarks(self, watermarks: Watermarks) -> None:
-        """Take over the watermark of each of several streams."""
+        """Set the watermark of each stream, if there are several."""
         self._update(watermarks=moments_of(watermarks))
 
     def progressed(self) -> bool:
-        """Whether a batch ended since the last call."""
+        """Return True if a batch has ended since the last call."""
         progressed = self.last_progress != self._seen_progress
         self._seen_progress = self.last_progress
         return progressed
 
     def batch(self, result: BatchResult) -> None:
-        """Count what a batch wrote; say which rows were not as expected."""
+        """Add a written batch to the counts; log violated expectations."""
         self.query.wrote(result)
         if self.lineage is not None:
             self.lineage.wrote(result)
@@ -206,14 +206,14 @@ class Reporter(StreamingQueryListener):
         )
 
     def committed(self, result: BatchResult, commits: int) -> None:
-        """Take over what Spark has noted of a query without batches.
+        """Add Spark's commits of a query without batches.
 
-        Continuous processing goes on noting while its source is unavailable, so a note is no word of the
-        source, and no progress where the source is known to be so.
+        Continuous processing commits even while its source is unavailable. So if the source is known to be
+        unavailable, a commit is not progress.
 
         Args:
-            result: The newest note; nobody counts its rows.
-            commits: How many there are since the last call.
+            result: The newest commit, without a row count.
+            commits: Number of commits since the last call.
         """
         self.query.wrote(result)
         now, status = datetime.now(UTC), self.status
@@ -228,13 +228,13 @@ class Reporter(StreamingQueryListener):
         self.last_progress = result.batch_id
 
     def onQueryStarted(self, event: QueryStartedEvent) -> None:  # noqa: N802  # Spark's name
-        """Remember which query is meant: Spark tells a listener of all queries of its session."""
+        """Remember the id of the query, because Spark sends a listener the events of all queries."""
         if event.name == query_name(self.status.pipeline):
             self._query_id = str(event.id)
             self._hear()
 
     def onQueryProgress(self, event: QueryProgressEvent) -> None:  # noqa: N802  # Spark's name
-        """Take over what Spark measured of a finished batch."""
+        """Take over Spark's metrics of a finished batch."""
         try:
             progress = json.loads(event.progress.json)
             if progress.get("name") == query_name(self.status.pipeline):
@@ -246,25 +246,26 @@ class Reporter(StreamingQueryListener):
             log.warning("progress_not_reported", reason=f"{type(error).__name__}: {error}")
 
     def onQueryIdle(self, event: QueryIdleEvent) -> None:  # noqa: N802  # Spark's signature
-        """Nothing new at the source."""
+        """Record that the source has no new records."""
         if str(event.id) != self._query_id:
             return
         self._hear()
-        # A source that was away and has nothing new answers again by this event alone.
+        # For a source that was unavailable and has no new records, this is the only event that it answers
+        # again.
         if self.status.state in ("starting", "running", "waiting"):
             now = datetime.now(UTC)
             lag = 0 if self.status.lag is not None else None
             self.state("waiting", lag=lag, source_empty_at=now, progressed_at=now, caught_up_at=now)
 
     def onQueryTerminated(self, event: QueryTerminatedEvent) -> None:  # noqa: N802  # Spark's name
-        """Spark's event; the driver itself reports how it ended."""
+        """Ignore Spark's event, because the driver itself reports how the query ended."""
 
     def _live(self) -> None:
         self._lived_at = time.monotonic()
         self._sign_of_life()
 
     def _hear(self) -> None:
-        """Spark has said something of the query."""
+        """Record an event of Spark for the query."""
         self._live()
         self.heard_at = self._lived_at
 
@@ -273,7 +274,7 @@ class Reporter(StreamingQueryListener):
         milliseconds = progress.get("durationMs", {}).get("triggerExecution")
         running = self.status.state in ("starting", "running", "waiting")
         self._update(
-            # Without batches, it reads on.
+            # A query without batches reads continuously, so it never waits.
             state=("waiting" if lag == 0 and not self.status.trigger else "running")
             if running
             else self.status.state,
@@ -313,18 +314,18 @@ class Reporter(StreamingQueryListener):
 
 
 def _moment(progress: dict[str, Any]) -> datetime:
-    """When the batch began: it knows of what its source had then."""
+    """Return when the batch began, which is when Spark asked the source for its newest records."""
     return moment_of(progress.get("timestamp")) or datetime.now(UTC)
 
 
 def _watermark(progress: dict[str, Any]) -> datetime | None:
-    """Return the watermark; None before there is one."""
+    """Return the watermark; None before the first one."""
     text = progress.get("eventTime", {}).get("watermark")
     return None if not text or text.startswith("1970") else moment_of(text)
 
 
 def _violations(known: dict[str, dict[str, int]], result: BatchResult) -> dict[str, dict[str, int]]:
-    """Counts since the driver started, with those of one more batch."""
+    """Return the counts since the driver started, including one more batch."""
     counted = {table: dict(counts) for table, counts in known.items()}
     for table, counts in result.expectations.items():
         for name, rows in counts.violations.items():

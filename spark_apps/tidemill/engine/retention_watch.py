@@ -1,6 +1,6 @@
-"""Asking the brokers how long they keep a pipeline's records, for the time to data loss.
+"""A watch on the brokers' retention of a pipeline's records, for the time to data loss.
 
-In a thread of its own: brokers that are silent delay nobody, and without an answer nothing is told.
+It runs in a separate thread, so silent brokers delay no batch. Without an answer nothing is reported.
 """
 
 from __future__ import annotations
@@ -16,8 +16,8 @@ from tidemill.engine.reporter import Reporter
 from tidemill.sources.topic_retention import TopicRetention
 from tidemill.spec.project import Pipeline
 
-# Seconds between two questions: someone may shorten a topic's retention at any time, and unread records of
-# the shortest usual one, an hour, are then gone within it.
+# Interval between requests, in seconds. An operator may shorten a topic's retention at any time. With the
+# shortest usual retention, an hour, unread records are deleted within the hour.
 ASK_SECONDS = 900.0
 
 log = structlog.get_logger()
@@ -25,7 +25,7 @@ log = structlog.get_logger()
 
 @contextmanager
 def retention_watched(pipeline: Pipeline, reporter: Reporter) -> Iterator[None]:
-    """Keep the retention in the driver's status for the length of a `with` block."""
+    """Update the retention in the driver's status during a `with` block."""
     ended = threading.Event()
     if any(stream.spec.source.is_kafka for stream in pipeline.streams.values()):
         watch = threading.Thread(
@@ -41,9 +41,9 @@ def retention_watched(pipeline: Pipeline, reporter: Reporter) -> Iterator[None]:
 def _watch(pipeline: Pipeline, reporter: Reporter, ended: threading.Event) -> None:
     while not ended.is_set():
         try:
-            # A new one each time: it does not ask a broker again that did not answer.
+            # A new instance each time, because an instance does not retry a broker that did not answer.
             found = shortest_of_brokers(pipeline, TopicRetention())
-            # Afterwards the status may be another driver's.
+            # After the end, the status may belong to another driver.
             if found is not None and not ended.is_set():
                 reporter.source_keeps(found.keeps)
         except Exception as error:  # noqa: BLE001  # telemetry must never stop a driver

@@ -1,6 +1,6 @@
-"""How two sets of rows differ: both sides become one multiset of signed rows.
+"""The difference between two sets of rows, computed as one multiset of signed rows.
 
-So a row that stands twice counts as often as it stands.
+So a duplicate row counts as often as it occurs.
 """
 
 from __future__ import annotations
@@ -16,21 +16,21 @@ from tidemill.ledger.difference import Difference
 from tidemill.names import TRANSFORM_FAILED
 from tidemill.spec.column_names import quoted
 
-# Rows of each kind that an answer shows.
+# Maximum number of rows of each kind in an answer.
 SHOWN_ROWS = 3
 
-# 1 for a row that should be there, -1 for one that is.
+# 1 for a row that should exist, -1 for a row that does.
 _SIGN = "__sign"
 
 
 def difference(name: str, wanted: DataFrame, stored: DataFrame | None, version: int | None) -> Difference:
-    """Compare in the columns of the wanted rows.
+    """Compare two sets of rows in the columns of the wanted rows.
 
     Args:
-        name: Of the table, in the ledger.
-        wanted: Rows that should be there.
-        stored: Rows that are; None if there is no table.
-        version: Of the table that is looked at.
+        name: Name of the table in the ledger.
+        wanted: Rows that should exist.
+        stored: Rows that exist; None if there is no table.
+        version: Compared version of the table.
     """
     signed = _comparable(wanted).withColumn(_SIGN, F.lit(1))
     if stored is not None:
@@ -62,7 +62,7 @@ def difference(name: str, wanted: DataFrame, stored: DataFrame | None, version: 
 
 
 def columns_by_name(names: Iterable[str]) -> list[Column]:
-    """Return columns by their names, whatever is in these."""
+    """Return columns by their exact names, which may contain any characters."""
     return [F.col(quoted(name)) for name in names]
 
 
@@ -72,7 +72,7 @@ def _shown(rows: DataFrame, columns: list[Column]) -> tuple[str, ...]:
 
 
 def _comparable(rows: DataFrame) -> DataFrame:
-    """Spark compares no maps: theirs become sorted lists of entries, or, deeper, JSON."""
+    """Replace maps by sorted lists of entries, or nested maps by JSON, because Spark cannot compare maps."""
     return rows.select(*(_without_maps(rows, name) for name in rows.columns))
 
 
@@ -94,7 +94,10 @@ def _has_map(kind: DataType) -> bool:
 
 
 def comparable_reason() -> Column:
-    """Which error a transform fails with; what it says may name an address or a time."""
+    """Return a failed transform's error class, without the message.
+
+    The message may contain an address or a time.
+    """
     reason = F.col("reason")
     failed = reason.startswith(f"{TRANSFORM_FAILED}:")
     return F.when(failed, F.substring_index(reason, ": ", 1)).otherwise(reason).alias("reason")

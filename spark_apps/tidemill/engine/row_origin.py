@@ -1,4 +1,4 @@
-"""Asking Spark what the rows of a transform are made of; `backfill/analysed_plan.py` reads the answer."""
+"""The origin of a transform's rows, from Spark's plan; `backfill/analysed_plan.py` interprets the plan."""
 
 from __future__ import annotations
 
@@ -15,11 +15,12 @@ from tidemill.engine.scala import items
 
 
 def find_origin(rows: DataFrame, result: DataFrame, event_time: str | None) -> RowOrigin:
-    """What a transform makes `result` of.
+    """Return the origin of the rows in `result`.
 
     Args:
-        rows: What it was given: a stream, since only there Spark tells a stream from a static table.
-        result: What it gave back.
+        rows: Input of the transform. It is a stream, because only then Spark's plan distinguishes the stream
+            from static tables.
+        result: Output of the transform.
         event_time: The event-time column.
     """
     given = Input(_analysed(rows), _columns(rows), event_time)
@@ -27,13 +28,13 @@ def find_origin(rows: DataFrame, result: DataFrame, event_time: str | None) -> R
 
 
 def origin_of_several(result: DataFrame) -> RowOrigin:
-    """Rows of a transform of several streams: a backfill of a range of one of them proves nothing."""
+    """Return the origin for a transform of several streams; a range of one stream proves nothing about it."""
     windows = windows_in(_analysed(result))
     return RowOrigin(stateful=True, reason="rows are made of several streams", windows=windows)
 
 
 def find_sink_origin(result: DataFrame, transform: Callable[[DataFrame], DataFrame]) -> SinkOrigin:
-    """What a sink's transform does to the rows of the result, which is a stream here."""
+    """Return the effect of a sink's transform on the rows of the result, which is a stream here."""
     try:
         shaped = transform(result)
     except Exception as error:  # noqa: BLE001  # a user's function can fail in any way

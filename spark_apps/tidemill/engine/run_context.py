@@ -1,4 +1,4 @@
-"""What every part of a driver's run needs to know."""
+"""Facts that every part of a driver's run needs."""
 
 from __future__ import annotations
 
@@ -23,17 +23,17 @@ class RunContext:
     """One run of one driver.
 
     Args:
-        pipeline: What runs.
-        mode: How.
-        run_id: Names the run.
-        store: Control files.
-        drain: Set when a stop is asked for.
-        code: What runs, for the ledger.
+        pipeline: The pipeline.
+        mode: Mode of the run.
+        run_id: Id of the run.
+        store: Store of the control files.
+        drain: Set when a stop is requested.
+        code: Identity of the running code, for the ledger.
         generation: Live checkpoint generation; empty for a backfill, which has no checkpoint.
-        epoch: Claimed by this driver; 0 for a backfill.
+        epoch: Epoch that this driver has claimed; 0 for a backfill.
         own_hold: Id of the hold that a backfill may have taken.
-        written_by: Digest of the code that wrote the newest batch of a query with state; else empty.
-        topics: What the broker said at the start, for each stream that is Kafka's, by its name in the ledger.
+        written_by: Digest of the code that wrote the newest batch of a query with state; otherwise empty.
+        topics: Broker facts at the start, for each Kafka stream, by its name in the ledger.
     """
 
     pipeline: Pipeline
@@ -50,21 +50,21 @@ class RunContext:
 
     @property
     def checkpoint(self) -> str:
-        """Spark's checkpoint directory."""
+        """Return Spark's checkpoint directory."""
         return self.pipeline.layout.checkpoint(self.pipeline.name, self.generation)
 
     @property
     def is_without_batches(self) -> bool:
-        """Whether rows are written as they come, without foreachBatch."""
+        """Return True if rows are written continuously, without foreachBatch."""
         return self.pipeline.spec.run.is_without_batches(self.mode)
 
     def entry(self, batch_id: int) -> LedgerEntry:
-        """The ledger entry of a batch; the caller names the output.
+        """Return the ledger entry of a batch; the caller sets the output.
 
         Inside foreachBatch the running batch's end offsets are already in `offsets/<batch_id>`.
 
         Raises:
-            FencedError: TIDE-RUN-001, if a newer driver has started; the batch is its to write.
+            FencedError: TIDE-RUN-001, if a newer driver has started, which then writes the batch.
         """
         self.check_epoch()
         batches = CheckpointBatches(self.store, self.checkpoint)
@@ -85,19 +85,19 @@ class RunContext:
         )
 
     def _sources(self, batches: CheckpointBatches, planned: PlannedBatch | None) -> dict[str, OffsetRange]:
-        """What the batch read; a join of the one stream with itself reads it once for each side."""
+        """Return the offsets that the batch read; a self-join of the stream reads it once for each side."""
         ranges = {} if planned is None else batches.ranges_of(planned)
         return {source_name(key): self._range(source_name(key), *read) for key, read in ranges.items()}
 
     def _range(self, name: str, start: Any, end: Any) -> OffsetRange:
-        # Uses of the one stream are `source`, `source.1`, and so on.
+        # Uses of the only stream are named `source`, `source.1`, and so on.
         topics = self.topics.get(name.partition(".")[0])
         if topics is None:
             return OffsetRange(start=start, end=end)
         return OffsetRange(start=start, end=end, topic_ids=dict(topics.ids) or None, cluster=topics.cluster)
 
     def check_epoch(self) -> None:
-        """See that no newer driver has started.
+        """Check that no newer driver has started.
 
         Raises:
             FencedError: TIDE-RUN-001.

@@ -1,4 +1,4 @@
-"""A query that runs, and how it is brought to its end: after its batch, or after a deadline."""
+"""A running query and its end: after its batch, or after a deadline."""
 
 from __future__ import annotations
 
@@ -18,39 +18,39 @@ from tidemill.engine.batch import BatchProcessor
 from tidemill.engine.file_names import FileNamesReport
 from tidemill.engine.reporter import Reporter
 
-# How often a drain looks whether Spark has recorded the end of a batch, in seconds.
+# Interval at which a drain checks that Spark has recorded the end of a batch, in seconds.
 _LOOK_SECONDS = 0.05
 
-# What Spark logs of a query's end with.
+# Spark's logger for the end of a query.
 _SPARK_LOGGER = "org.apache.spark.sql.execution.streaming.runtime.MicroBatchExecution"
 
 log = structlog.get_logger()
 
 
 class Running(Protocol):
-    """A query of a driver, with batches or without."""
+    """A query of a driver, with or without batches."""
 
     @property
     def query(self) -> StreamingQuery:
-        """Spark's own."""
+        """Return Spark's query."""
 
     @property
     def failure(self) -> BaseException | None:
-        """What ended it, where Spark has only the text of it."""
+        """Return the exception that ended it, because Spark has only its text."""
 
     def look(self) -> None:
-        """See after it while it runs."""
+        """Do periodic work while it runs."""
 
     def drain(self, timeout: timedelta) -> Literal["drained", "forced"]:
-        """Let it come to a good end; the caller stops it."""
+        """Let it finish its batch; the caller stops it."""
 
     def stop(self) -> bool:
-        """Stop it; False if its thread does not end."""
+        """Stop it; return False if its thread does not end."""
 
 
 @dataclass(frozen=True)
 class RunningQuery:
-    """A started query, the processor of its batches, and what is reported of it."""
+    """A started query, the processor of its batches, and its reports."""
 
     query: StreamingQuery
     processor: BatchProcessor
@@ -59,11 +59,11 @@ class RunningQuery:
 
     @property
     def failure(self) -> BaseException | None:
-        """What ended it, where a batch failed: Spark has only the text of it."""
+        """Return the exception of a failed batch, because Spark has only its text."""
         return self.processor.failure
 
     def look(self) -> None:
-        """Report what is to be known of the files."""
+        """Report notes about the files."""
         self.file_names.look(self.reporter)
 
     def drain(self, timeout: timedelta) -> Literal["drained", "forced"]:
@@ -72,12 +72,12 @@ class RunningQuery:
 
     @property
     def end_is_recorded(self) -> bool:
-        """Whether Spark has reported the end of the newest batch that this driver wrote."""
+        """Return True if Spark has reported the end of the newest batch that this driver wrote."""
         written, reported = self.processor.last_finished, self.reporter.last_progress
         return written is None or (reported is not None and reported >= written)
 
     def stop(self) -> bool:
-        """Stop the query; False if its thread does not end."""
+        """Stop the query; return False if its thread does not end."""
         stopped = stop_query(self.query)
         if stopped:
             self.look()
@@ -85,7 +85,7 @@ class RunningQuery:
 
 
 def stop_query(query: StreamingQuery) -> bool:
-    """Stop a query; False if its thread does not end (`spark.sql.streaming.stopTimeout`)."""
+    """Stop a query; return False if its thread does not end (`spark.sql.streaming.stopTimeout`)."""
     try:
         query.stop()
     except (PySparkException, Py4JError) as error:
@@ -97,9 +97,9 @@ def stop_query(query: StreamingQuery) -> bool:
 def drain_queries(running: Sequence[RunningQuery], timeout: timedelta) -> Literal["drained", "forced"]:
     """Let all queries of a driver finish their batches, within one deadline for all; the caller stops them.
 
-    A drain was requested before, so that no further batch begins to write.
+    A drain was requested before, so no further batch begins to write.
 
-    1. Wait until no batch is writing; one that would start now ends its query by itself.
+    1. Wait until no batch is writing. A batch that would start now ends its query itself.
     2. Wait until Spark has recorded the end of the last written batches, so that they are not repeated.
     """
     deadline = time.monotonic() + timeout.total_seconds()
@@ -119,7 +119,7 @@ def drain_queries(running: Sequence[RunningQuery], timeout: timedelta) -> Litera
 
 
 def log_ends_of_queries(spark: SparkSession, wanted: bool) -> None:
-    """Let Spark log how queries end, or not: one that a drain ends by an error of ours is no news."""
+    """Turn Spark's log of query ends on or off; off when a drain ends a query with an expected error."""
     logging = spark._jvm.org.apache.logging.log4j  # type: ignore[union-attr]  # no public way
     level = logging.Level.WARN if wanted else logging.Level.OFF
     logging.core.config.Configurator.setLevel(_SPARK_LOGGER, level)

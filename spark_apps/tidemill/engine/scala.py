@@ -1,4 +1,4 @@
-"""What Scala hands over, for Python to go through."""
+"""Conversion of Scala collections to Python."""
 
 from __future__ import annotations
 
@@ -6,5 +6,5 @@ from typing import Any
 
 
 def items(sequence: Any) -> list[Any]:
-    """The items of one of Scala's sequences."""
+    """Return the items of a Scala sequence."""
     return [sequence.apply(place) for place in range(sequence.size())]

@@ -23,35 +23,35 @@ from tidemill.spec.project import Pipeline
 from tidemill.storage.access import access_to
 from tidemill.storage.object_stores import Access
 
-# What the JVMs log. Executors find it in the same place: their image is the same.
+# Log configuration of the JVMs. Executors find it at the same path, because they use the same image.
 LOG_CONFIGURATION = Path(__file__).with_name("log4j2.properties")
 
 
 def start_session(pipeline: Pipeline, pod: DriverPod | None = None, mode: Mode = "stream") -> SparkSession:
-    """Start Spark with the jars that set-up put in place; nothing is downloaded.
+    """Start Spark with the jars from set-up; nothing is downloaded.
 
     Args:
-        pipeline: What will run.
-        pod: The driver's own, which may have executors; without one, Spark works alone in this process.
-        mode: How the pipeline runs.
+        pipeline: The pipeline to run.
+        pod: The driver's pod, which may have executors; None if Spark runs in this process alone.
+        mode: Mode of the pipeline.
     """
-    # Spark's default is whatever `python3` is first on PATH, which may lack pyarrow. Executors use the same
-    # path: theirs is the same image.
+    # Spark's default is the first `python3` on PATH, which may lack pyarrow. Executors have the same path,
+    # because they use the same image.
     os.environ["PYSPARK_PYTHON"] = sys.executable
-    # Java names files in the encoding of the locale, and cannot open `ü.json` in the locale C.
+    # Java decodes file names with the encoding of the locale, and cannot open `ü.json` in the locale C.
     os.environ["LC_ALL"] = "C.UTF-8"
     os.environ.update(ui_variables(pipeline))
     if pod is not None and uses_executors(pipeline, pod):
         remove_leftover_executors(pod)
         template = executor_pod(pipeline, mode, pod.executor_labels)
-        # Spark would do this by spark.kubernetes.driver.pod.name, but then waits for the driver to be ready,
-        # which it is after its first batch.
+        # Spark would do this by spark.kubernetes.driver.pod.name, but would then wait until the driver is
+        # ready, which is after its first batch.
         template["metadata"]["ownerReferences"] = [pod.owner_reference]
         Path(pod.template_file).write_text(json.dumps(template), encoding="utf-8")
     class_path = _class_path(pipeline)
     builder = SparkSession.builder.config("spark.driver.extraClassPath", class_path)
     builder = builder.config("spark.executor.extraClassPath", class_path)
-    # As an address: a space in the path would end the option.
+    # As a URI, because a space in the path would end the option.
     java_options = f"-Dlog4j2.configurationFile={LOG_CONFIGURATION.as_uri()}"
     builder = builder.config("spark.driver.extraJavaOptions", java_options)
     builder = builder.config("spark.executor.extraJavaOptions", java_options)
@@ -65,9 +65,10 @@ def start_session(pipeline: Pipeline, pod: DriverPod | None = None, mode: Mode =
 
 
 def reach_storage(session: SparkSession, access: Access) -> None:
-    """Give Spark the access to the storage root.
+    """Give Spark access to the storage root.
 
-    Not among the settings it is started with: those stand on the JVM's command line, for all to read.
+    The credentials are not among the start settings, because those are on the JVM's command line, where
+    everyone can read them.
     """
     hadoop = session.sparkContext._jsc.hadoopConfiguration()
     for name, value in access.hadoop.items():
@@ -75,14 +76,14 @@ def reach_storage(session: SparkSession, access: Access) -> None:
 
 
 class _KeptPackage(JavaPackage):  # type: ignore[misc]  # py4j has no types
-    """A Java package that asks the JVM for each of its names once."""
+    """A Java package that asks the JVM only once for each of its names."""
 
     def __getattr__(self, name: str) -> Any:
         return _keep(self, name, super().__getattr__(name))
 
 
 class _KeptView(JVMView):  # type: ignore[misc]
-    """The JVM's names, each asked for once."""
+    """The view of the JVM that looks up each name only once."""
 
     def __getattr__(self, name: str) -> Any:
         return _keep(self, name, super().__getattr__(name))
@@ -96,10 +97,11 @@ def _keep(place: JVMView | JavaPackage, name: str, found: Any) -> Any:
 
 
 def _keep_names(jvm: JVMView) -> None:
-    """Look up each name of a package or class once.
+    """Look up each name of a package or class only once.
 
-    py4j forgets each, and searches all jars for a class `org`, then for `org.apache`, before it takes them
-    for packages: a tenth of the processor time of a busy driver, a fifth of a short one's.
+    py4j forgets each name. It searches all jars for a class `org`, then for `org.apache`, before it treats
+    them as packages. This takes a tenth of the processor time of a busy driver, and a fifth of that of a
+    short one.
     """
     jvm.__class__ = _KeptView
 

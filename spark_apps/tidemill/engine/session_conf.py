@@ -1,4 +1,4 @@
-"""Spark's configuration for one pipeline. Decided here, without Spark, so that `plan` can show it."""
+"""Spark's configuration for one pipeline. Pure and without Spark, so that `plan` can show it."""
 
 from __future__ import annotations
 
@@ -14,46 +14,47 @@ from tidemill.spec.units import format_size
 
 Mode = Literal["stream", "incremental", "backfill"]
 
-# As a name: whoever imports the module imports Spark and pandas.
+# As a string, because an import of the module would import Spark and pandas.
 PYTHON_DAEMON = "tidemill.engine.python_daemon"
 
 _CHECKPOINTING = "org.apache.spark.sql.execution.streaming.checkpointing"
 
-# Spark's default misses JAAS lines, account keys, connection strings and SAS signatures.
+# Spark's default pattern misses JAAS lines, account keys, connection strings and SAS signatures.
 REDACTION_PATTERN = (
     r"(?i)secret|password|passwd|token|access[._-]?key|account[._-]?key|jaas|connection[._-]?string|"
     r"credential|signature|sig="
 )
 
-# Delta's snapshot state is rebuilt by a Spark job of this many tasks at each commit; the default of 50
-# costs seconds a batch on few cores, and the small tables' logs of a stream need no more than two.
+# Number of tasks of the Spark job that rebuilds Delta's snapshot state at each commit. The default of 50
+# costs seconds per batch on few cores; the small table logs of a stream need at most two.
 SNAPSHOT_PARTITIONS = 2
 
-# Rows in one Arrow batch between the JVM and a Python worker. A batch and its decoded copy must fit the
-# worker's memory: 50,000 records of 1 kB are 50 MB; larger records are capped by bytes, below.
+# Maximum number of rows in one Arrow batch between the JVM and a Python worker. A batch and its decoded copy
+# must fit in the worker's memory: 50,000 records of 1 kB are 50 MB. Larger records are limited by bytes,
+# below.
 ARROW_BATCH_RECORDS = 50_000
 ARROW_BATCH_BYTES = 32 * 2**20
 
-# Shuffle partitions of a backfill for each core: enough to even out skew, and few enough that each is worth a
+# Shuffle partitions of a backfill per core: enough to even out skew, but few enough that each is worth a
 # task.
 SHUFFLE_PARTITIONS_PER_CORE = 16
 
-# Time between two looks at a source that had nothing new. Spark's default, 10 ms, is for brokers: a look at
-# a folder or a table lists files, 100 times a second with `trigger: 0 seconds`, and object stores charge for
-# each. Must stay below the latency that a stream of files is expected to have, which is seconds.
+# Time between two polls of a source without new data. Spark's default, 10 ms, suits brokers. A poll of a
+# folder or table lists files, 100 times a second with `trigger: 0 seconds`, and object stores charge for
+# each. Must stay below the expected latency of a stream of files, which is seconds.
 POLLING_DELAY_OF_LISTED_SOURCES = "1s"
 
-# Longest that stopping a query may take, in seconds, after its batch ended or the drain's deadline passed.
+# Maximum time to stop a query, in seconds, after its batch has ended or the drain's deadline has passed.
 STOP_TIMEOUT_SECONDS = 15
 
 
 def session_conf(pipeline: Pipeline, pod: DriverPod | None = None, mode: Mode = "stream") -> dict[str, str]:
-    """All Spark settings of a driver of `pipeline`.
+    """Return all Spark settings of a driver of `pipeline`.
 
     Args:
-        pipeline: What will run.
-        pod: The driver's own; in one, a size with executors makes them. Else the driver works alone.
-        mode: How it will run. A backfill is one large batch without state, and has settings for that.
+        pipeline: The pipeline to run.
+        pod: The driver's pod, in which a size with executors creates them; None if the driver runs alone.
+        mode: Mode of the run. A backfill is one large batch without state, with special settings.
     """
     return {
         "spark.app.name": f"tidemill-{pipeline.name}",
@@ -85,12 +86,12 @@ def _place_conf(pipeline: Pipeline, pod: DriverPod | None) -> dict[str, str]:
 
 def _sql_conf() -> dict[str, str]:
     return {
-        # Chooses among the files of a folder by options of a files source, and takes all others.
+        # Filters the files of a folder by options of a file source, and accepts all other files.
         "spark.hadoop.mapreduce.input.pathFilter.class": "io.tidemill.files.WantedFiles",
-        # One meaning of a timestamp everywhere, whatever the machine's zone.
+        # Timestamps mean the same on every machine, regardless of its time zone.
         "spark.sql.session.timeZone": "UTC",
-        # As the arrow writer does. Spark's default, INT96, has no statistics, and other readers take it for
-        # a time without a zone.
+        # As the arrow writer does. Spark's default, INT96, has no statistics, and other readers read it as a
+        # time without a zone.
         "spark.sql.parquet.outputTimestampType": "TIMESTAMP_MICROS",
         "spark.sql.execution.arrow.maxRecordsPerBatch": str(ARROW_BATCH_RECORDS),
         "spark.sql.execution.arrow.maxBytesPerBatch": str(ARROW_BATCH_BYTES),
@@ -101,7 +102,8 @@ def _sql_conf() -> dict[str, str]:
 def _stream_conf(pipeline: Pipeline) -> dict[str, str]:
     return {
         "spark.sql.shuffle.partitions": str(pipeline.spec.run.shuffle_partitions),
-        # Spark's streams do not adapt; nor do the small jobs of a batch's writer gain by it.
+        # Spark's streams do not use adaptive execution, and the small jobs of a batch's writer gain nothing
+        # by it.
         "spark.sql.adaptive.enabled": "false",
         **_polling_conf(pipeline),
     }
@@ -115,7 +117,7 @@ def _polling_conf(pipeline: Pipeline) -> dict[str, str]:
 
 
 def _batch_conf(pipeline: Pipeline, pod: DriverPod | None) -> dict[str, str]:
-    """Many small partitions, which Spark joins to as few as it finds good once it knows their sizes."""
+    """Use many small partitions, which Spark coalesces once it knows their sizes."""
     executors = pipeline.size.executors
     alone = executors is None or not uses_executors(pipeline, pod)
     cores = pipeline.size.driver.cores if alone or executors is None else executor_slots(executors)
@@ -126,37 +128,39 @@ def _batch_conf(pipeline: Pipeline, pod: DriverPod | None) -> dict[str, str]:
 
 
 def state_conf(store: StateStore) -> dict[str, str]:
-    """What holds the state. Spark pins it, with its format, when a checkpoint is born."""
+    """Return the settings of the state store. Spark pins it, with its format, in a new checkpoint."""
     return {
         PROVIDER_SETTING: PROVIDERS[store],
         "spark.sql.streaming.stateStore.rocksdb.changelogCheckpointing.enabled": "true",
-        # Format 2 names state files by a unique id, so state left behind by another history is never read.
-        # The store in memory knows format 1 only; there the gate looks for what was left behind.
+        # Format 2 names state files by a unique id, so leftover state of another history is never read. The
+        # in-memory store supports only format 1; for it, the gate checks for leftover state.
         "spark.sql.streaming.stateStore.checkpointFormatVersion": "2" if store == "rocksdb" else "1",
     }
 
 
 def _checkpoint_conf() -> dict[str, str]:
     return {
-        # The default manager renames through FileContext, which forks a process for each file on a
-        # local disk. Both rename atomically.
+        # The default manager renames through FileContext, which forks a process for each file on a local
+        # disk. Both rename atomically.
         "spark.sql.streaming.checkpointFileManagerClass": (
             f"{_CHECKPOINTING}.FileSystemBasedCheckpointFileManager"
         ),
         "spark.sql.streaming.checkpoint.renamedFileCheck.enabled": "true",
         "spark.sql.streaming.metricsEnabled": "false",
         "spark.sql.streaming.numRecentProgressUpdates": "10",
-        # At most one run of a query in a driver; a second start would be our bug, not something to take over.
+        # At most one run of a query in a driver; a second start would be our bug and must not replace the
+        # first.
         "spark.sql.streaming.stopActiveRunOnRestart": "false",
-        # A batch that hangs must not hang its driver, too: the receipt is written without it. Spark would
-        # wait for ever. Together with the drain's own deadline below what the runtime grants (drain.py).
+        # A batch that hangs must not block its driver, because the receipt is written without it. Spark's
+        # default is to wait for ever. Together with the drain's deadline this must stay below the runtime's
+        # grace period (spec/environment.py).
         "spark.sql.streaming.stopTimeout": f"{STOP_TIMEOUT_SECONDS}s",
     }
 
 
 def _retention_conf(pipeline: Pipeline) -> dict[str, str]:
     return {
-        # Batch logs and state versions alike: Spark deletes what is older than this many batches.
+        # Spark deletes batch logs and state versions that are older than this many batches.
         "spark.sql.streaming.minBatchesToRetain": str(retention_of(pipeline.spec).batches),
     }
 
@@ -166,9 +170,9 @@ def _delta_conf() -> dict[str, str]:
         "spark.sql.extensions": "io.delta.sql.DeltaSparkSessionExtension",
         "spark.sql.catalog.spark_catalog": "org.apache.spark.sql.delta.catalog.DeltaCatalog",
         "spark.databricks.delta.snapshotPartitions": str(SNAPSHOT_PARTITIONS),
-        # A count that Delta takes from its log leaves no trace of the table's version in the plan.
+        # A count that Delta answers from its log leaves no trace of the table's version in the plan.
         "spark.databricks.delta.optimizeMetadataQuery.enabled": "false",
-        # Delta's own log store lets two drivers both win a commit on local disks and volumes.
+        # With Delta's own log store, two drivers could both win a commit on local disks and volumes.
         "spark.delta.logStore.file.impl": "io.tidemill.delta.ExclusiveLogStore",
         "spark.delta.logStore.s3a.impl": "io.tidemill.delta.ExclusiveLogStore",
         "spark.hadoop.fs.file.impl": "io.tidemill.hadoop.LocalFileSystemWithoutForks",

@@ -1,8 +1,8 @@
-"""`python -m tidemill.engine.shadow --pipeline NAME …`: newest batches made again by the declared version.
+"""`python -m tidemill.engine.shadow --pipeline NAME …`: repeat the newest batches with the declared version.
 
-On a copy of the checkpoint and the tables below `shadows/PIPELINE`, which is gone in the end; the live ones
-are only read. Each batch is planned in the copy as the live checkpoint has it, and a query with the trigger
-`once` makes it: Spark finishes a planned batch and plans no other.
+The run works on a copy of the checkpoint and the tables below `shadows/PIPELINE`, which is deleted at the
+end; the live ones are only read. Each batch is planned in the copy as in the live checkpoint, and a query
+with the trigger `once` runs it: Spark finishes a planned batch and plans no other.
 """
 
 from __future__ import annotations
@@ -58,15 +58,16 @@ log = structlog.get_logger()
 
 
 def shadow(spark: SparkSession, pipeline: Pipeline, stretch: Stretch) -> ShadowResult:
-    """Make the batches of a stretch again, and compare; changes nothing of the pipeline.
+    """Repeat the batches of a stretch, and compare the results; change nothing of the pipeline.
 
-    1. What one that was killed has left goes. 2. The copy, as a fork makes it. 3. Each batch. 4. The
-    difference. 5. The copy goes.
+    1. Delete the copy of a killed shadow run. 2. Make the copy, as for a fork. 3. Run each batch. 4. Compare.
+       5. Delete the copy.
 
     Raises:
-        UsageError: TIDE-CTRL-096, if there can be no shadow.
-        GateRefusedError: TIDE-CTRL-095, if another generation is live by now; -094, as `check_own_place`.
-        Exception: Why there can be no fork, as of the verb; or what a driver of this version would end with.
+        UsageError: TIDE-CTRL-096, if the pipeline cannot have a shadow.
+        GateRefusedError: TIDE-CTRL-095, if another generation is now live; -094, as `check_own_place`.
+        Exception: The reason why a fork is impossible, as for the verb, or an error that would end a driver
+            of this version.
     """
     store, tables = Store(pipeline.layout.root), tables_to_compare(pipeline, stretch.generation)
     check_can_be_shadowed(pipeline, tables)
@@ -90,10 +91,10 @@ def shadow(spark: SparkSession, pipeline: Pipeline, stretch: Stretch) -> ShadowR
 def _fork(
     spark: SparkSession, store: Store, pipelines: tuple[Pipeline, Pipeline], stretch: Stretch
 ) -> Shadow:
-    """Make the copy. Tables that rows are only added to begin empty: what is in them decides nothing."""
+    """Make the copy; append-only tables begin empty, because their rows do not affect the result."""
     origin, copy = pipelines
     live = CheckpointReader(store, origin.layout.checkpoint(origin.name, stretch.generation))
-    # Read at once: the stream goes on, and old batches are purged.
+    # Read at once, because the stream runs on and old batches are purged.
     read = {n: store.read(f"{live.path}/offsets/{n}") for n in (stretch.after, *stretch.batches)}
     planned = {number: content for number, content in read.items() if content is not None}
     if planned.keys() != read.keys():
@@ -130,13 +131,16 @@ def _ask_again(origin: Pipeline, stretch: Stretch, because: str) -> GateRefusedE
 
 
 def _only_adds(origin: Pipeline, sink: DeltaSink, stretch: Stretch) -> bool:
-    """Whether neither version changes rows that were there: the declared one may append what was merged."""
+    """Return True if neither version changes existing rows.
+
+    The declared version may append where the live one has merged.
+    """
     table = BatchesOf(origin.layout.table(sink.table), origin.name, stretch.generation, stretch.batches)
     return sink.mode == "append" and not files_touched(table.path, table.versions(), ["remove"])
 
 
 def _beside(pipeline: Pipeline, tables: Collection[str], made: Shadow, found: ShadowResult) -> dict[str, Any]:
-    """What is not compared: other sinks, and tables that only one of the versions writes."""
+    """Return what is not compared: other sinks, and tables that only one of the versions writes."""
     new = {sink.table: (WHOLE,) for sink in pipeline.spec.delta_sinks if sink.table not in tables}
     gone = {name: (WHOLE,) for name in made.tables_written() if name not in {*tables, *new}}
     return {
@@ -148,18 +152,18 @@ def _beside(pipeline: Pipeline, tables: Collection[str], made: Shadow, found: Sh
 
 @dataclass(frozen=True)
 class Shadow:
-    """A copy that begins where the stretch does.
+    """A copy that begins at the start of the stretch.
 
     Args:
         spark: The session.
         store: The storage.
-        origin: The pipeline, with the tables that are compared and no other sink.
-        copy: The same in its own place.
-        stretch: Which batches.
-        generation: Of the copy.
-        live: The checkpoint that has the batches.
-        planned: What `offsets/` has of each batch, and of the one before, by number.
-        begun: The version that the copy of each table was made of, and the copy's own.
+        origin: The pipeline, with only the sinks whose tables are compared.
+        copy: The same pipeline in the shadow's folder.
+        stretch: Batches to repeat.
+        generation: Generation of the copy.
+        live: The checkpoint with the original batches.
+        planned: Content of `offsets/N` for each batch, and for the batch before the first, by number.
+        begun: For each table, the version that was copied, and the version of the copy.
     """
 
     spark: SparkSession
@@ -173,7 +177,7 @@ class Shadow:
     begun: Mapping[str, tuple[int, int]]
 
     def make_again(self) -> None:
-        """Make each batch, with the tables that it was joined with."""
+        """Run each batch, with the joined tables of the original batch."""
         folder = self.copy.layout.checkpoint(self.copy.name, self.generation)
         for batch_id in self.stretch.batches:
             self._plan(folder, batch_id, self.planned[batch_id])
@@ -209,13 +213,13 @@ class Shadow:
         reporter.state("stopped")
 
     def _plan(self, folder: str, batch_id: int, offsets: bytes) -> None:
-        """Give the copy a batch that is planned and not committed; what it needs first."""
+        """Plan a batch in the copy without a commit; write the logs that it needs first."""
         for name, content in logs_of_batch(self.live, parse_offsets(batch_id, offsets)).items():
             self.store.write(f"{folder}/{name}", content)
         self.store.write(f"{folder}/offsets/{batch_id}", offsets)
 
     def compared(self) -> ShadowResult:
-        """How what was made differs from what the tables have of these batches."""
+        """Return the differences between the repeated batches and the tables' rows of these batches."""
         added, dropped, found = {}, {}, []
         for name, (version, own) in self.begun.items():
             paths = (self.origin.layout.table(name), self.copy.layout.table(name))
@@ -239,12 +243,15 @@ class Shadow:
         )
 
     def tables_written(self) -> Collection[str]:
-        """Tables of the version that has made the last batch."""
+        """Return the tables that the version of the last batch wrote."""
         newest = max(self._entries.items(), default=None, key=lambda found: found[0])
         return () if newest is None or newest[1].shape is None else newest[1].shape.tables
 
     def _aside(self, output: str) -> list[Difference]:
-        """Which records were set aside, and why; when, and by which run, is told by no record."""
+        """Return the differences in the records that were set aside and their reasons.
+
+        Time and run id are not compared, because they differ in each run.
+        """
         name = self.origin.name
         paths = (self.origin.layout.aside(output, name), self.copy.layout.aside(output, name))
         there = [path for path in paths if open_table(path) is not None]
@@ -257,7 +264,7 @@ class Shadow:
 
     @cached_property
     def _entries(self) -> dict[int, LedgerEntry]:
-        """What the live tables tell of the batches."""
+        """Return the ledger entries of the batches in the live tables."""
         tables = (self._batches((self.origin.layout.table(name), ""))[0] for name in self.begun)
         commits = (found for table in tables for found in table.commits())
         return {number: commit.entry for number, commit in commits if commit.entry is not None}
@@ -277,7 +284,7 @@ def _types(rows: DataFrame) -> dict[str, str]:
 
 
 def _only(here: Mapping[str, str], there: Mapping[str, str]) -> tuple[str, ...]:
-    """Columns of one side; with its type, where the other side has another one."""
+    """Return the columns of one side, with the type if the other side has a different one."""
     differing = (name for name in here if here[name] != there.get(name))
     return tuple(f"{name} {here[name]}" if name in there else name for name in differing)
 
@@ -291,7 +298,8 @@ def _act(spark: SparkSession, arguments: argparse.Namespace) -> dict[str, Any]:
 if __name__ == "__main__":
     parser = argparse.ArgumentParser(prog="tidemill.engine.shadow", description=__doc__)
     parser.add_argument("--definition", required=True)
-    # Name the part: another release, or another image, may make other rows of the same batch.
+    # Part of the name of the part, because another release or image may compute other rows for the same
+    # batch.
     parser.add_argument("--release", required=True)
     parser.add_argument("--image", default="")
     parser.add_argument("--generation", required=True)

@@ -1,4 +1,4 @@
-"""What a sink makes of a batch's rows: its own transform, its condition, and what is expected of them."""
+"""A sink's selection of a batch's rows: its transform, its condition, and its expectations."""
 
 from __future__ import annotations
 
@@ -25,13 +25,14 @@ RESULT_NAME = "result"
 
 @dataclass(frozen=True)
 class SinkRows:
-    """How one sink shapes the result.
+    """The rows that one sink writes.
 
     Args:
-        columns: Columns of the rows that it is given to write.
-        where: SQL condition on them.
-        transform: Its own transform, which raises our errors; None if it takes the result as it is.
-        expectations: What is expected of the rows that `of` gives; None if nothing is.
+        columns: Columns of the rows to write.
+        where: SQL condition on these columns.
+        transform: The sink's transform, which raises Tidemill errors; None if the sink takes the result
+            unchanged.
+        expectations: Expectations for the rows that `of` returns; None if there are none.
     """
 
     columns: pa.Schema
@@ -40,10 +41,10 @@ class SinkRows:
     expectations: TableExpectations | None = None
 
     def of(self, rows: DataFrame) -> DataFrame:
-        """The rows to write, of a batch or a range of the result.
+        """Return the rows to write, for a batch or a range of the result.
 
         Raises:
-            DataError: TIDE-DATA-002, if the transform fails; -004, if it gives other columns than at the
+            DataError: TIDE-DATA-002, if the transform fails; -004, if its columns differ from those at the
                 start.
         """
         shaped = rows if self.transform is None else self.transform(rows)
@@ -51,12 +52,12 @@ class SinkRows:
 
 
 def sink_rows(pipeline: Pipeline, place: int, result: DataFrame) -> SinkRows:
-    """How a sink shapes the result.
+    """Return a sink's selection of the result.
 
     Args:
         pipeline: The pipeline.
-        place: Place of the sink in the file.
-        result: The result, a stream or a batch. Only its columns count: they are asked for with no rows.
+        place: Position of the sink in the pipeline file.
+        result: The result, a stream or a batch. Only its columns count; the transform is applied to no rows.
 
     Raises:
         SpecError: TIDE-SPEC-016, if the transform cannot be loaded; TIDE-EXP-002 or -003, if an expectation
@@ -77,7 +78,7 @@ def sink_rows(pipeline: Pipeline, place: int, result: DataFrame) -> SinkRows:
 
 
 def _shaped(pipeline: Pipeline, place: int, none: DataFrame) -> tuple[SinkRows, DataFrame]:
-    """What a sink's own transform makes, and what it makes of a result without rows."""
+    """Return the selection of a sink with a transform, and the transform's output for no rows."""
     sink = pipeline.spec.sinks[place]
     key, reference = f"sinks[{place}].{sink.kind}.transform", str(sink.chosen.transform)
     function = _function(pipeline, reference)
@@ -88,7 +89,7 @@ def _shaped(pipeline: Pipeline, place: int, none: DataFrame) -> tuple[SinkRows, 
         except Exception as error:  # a user's function can fail in any way
             raise cannot_be_applied(pipeline, key, reference, error) from error
 
-    # A batch, as at every later call: a stream knows less, such as the newest row of each key.
+    # A batch, as in every later call, because a stream supports less, e.g. not the newest row of each key.
     shaped_none = apply(none)
     columns = table_columns(shaped_none.schema)
 
@@ -103,7 +104,7 @@ def _shaped(pipeline: Pipeline, place: int, none: DataFrame) -> tuple[SinkRows, 
 
 
 def _check_conditions(pipeline: Pipeline, place: int, none: DataFrame) -> None:
-    """Refuse conditions of a sink that Spark cannot apply to the columns that it is given."""
+    """Refuse conditions of a sink that Spark cannot apply to its columns."""
     sink = pipeline.spec.sinks[place]
     for key, condition in sink.conditions.items():
         try:
@@ -124,21 +125,21 @@ def _check_conditions(pipeline: Pipeline, place: int, none: DataFrame) -> None:
 
 
 def _expectations(pipeline: Pipeline, key: str, table: DeltaSink, rows: DataFrame) -> TableExpectations:
-    """Rules for the rows of a table: the declared ones, and a key.
+    """Return the rules for the rows of a table: the declared expectations, and the key.
 
-    Rows without a key go to the quarantine if the pipeline sets records aside, and it is known which record
-    each is of. Else the table's writer refuses them.
+    Rows without a key go to the quarantine if the pipeline sets records aside and the Kafka record of each
+    row is known. Otherwise the table's writer refuses them.
 
     Args:
         pipeline: The pipeline.
-        key: Of the sink in the file.
+        key: Path of the sink in the pipeline file.
         table: The sink.
-        rows: No rows, in the columns that are written.
+        rows: Empty rows with the columns of the table.
 
     Raises:
         SpecError: TIDE-EXP-002, -003.
     """
-    # A plan of its own: that of a transform may hold anything.
+    # A new plan, because a transform's plan may contain anything.
     plain = rows.sparkSession.createDataFrame([], rows.schema)
     facts = {"file": pipeline.environment.project.pipeline_file(pipeline.name), "table": table.table}
     for name, expectation in table.expectations.items():
@@ -171,11 +172,11 @@ def _expectations(pipeline: Pipeline, key: str, table: DeltaSink, rows: DataFram
 
 
 def sink_origins(pipeline: Pipeline, result: DataFrame) -> Mapping[str, SinkOrigin]:
-    """What is proven of the transforms of table sinks, by table.
+    """Return the proven origin of the rows of each table sink with a transform, by table.
 
     Args:
         pipeline: The pipeline.
-        result: The result as a stream: only there Spark tells it from a static table.
+        result: The result as a stream, because only then Spark's plan distinguishes it from a static table.
     """
     references = {sink.table: sink.transform for sink in pipeline.spec.delta_sinks}
     return {

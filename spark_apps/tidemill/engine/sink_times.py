@@ -1,4 +1,4 @@
-"""How long a batch was at each of its sinks."""
+"""The time that a batch spends on each of its sinks."""
 
 from __future__ import annotations
 
@@ -8,21 +8,21 @@ from contextlib import contextmanager
 
 
 class SinkTimes:
-    """Counts the time of one batch.
+    """Measures the times of one batch.
 
     Args:
-        clock: Monotonic, in seconds.
+        clock: Monotonic clock, in seconds.
     """
 
     def __init__(self, clock: Callable[[], float] = time.monotonic) -> None:
         self._clock = clock
         self._seconds: dict[str, float] = {}
-        # The output that reads the rows first: reading and transform are in its time, too.
+        # The output that reads the rows first, whose time includes the reading and the transform.
         self.reader: str | None = None
 
     @contextmanager
     def at(self, output: str) -> Iterator[None]:
-        """Count what is done for an output, beside what was done for it before."""
+        """Add the time of a `with` block to the time of an output."""
         begun = self._clock()
         try:
             yield
@@ -31,5 +31,5 @@ class SinkTimes:
 
     @property
     def milliseconds(self) -> dict[str, int]:
-        """By output."""
+        """Return the times by output, in milliseconds."""
         return {output: round(1000 * seconds) for output, seconds in self._seconds.items()}

@@ -1,4 +1,4 @@
-"""Saying that the source of a running query is unavailable, long before Spark does."""
+"""A check that reports an unavailable source of a running query, long before Spark does."""
 
 from __future__ import annotations
 
@@ -10,16 +10,17 @@ from tidemill.engine.reporter import Reporter
 from tidemill.errors import TidemillError
 from tidemill.spec.project import Pipeline
 
-# Silence of a query, in seconds, after which the driver looks at the source itself. Above the 10 s after
-# which Spark says that a query idles; far below the minutes that its Kafka clients wait for a broker.
+# Silence of a query, in seconds, after which the driver checks the source itself. It is longer than the 10 s
+# after which Spark reports an idle query, and far shorter than the minutes that its Kafka clients wait for a
+# broker.
 SILENCE_SECONDS = 12.0
 
 
 class SourceWatch:
-    """Looks at the source while Spark says nothing, and puts what is wrong into the status.
+    """Checks the source while Spark is silent, and reports errors in the status.
 
-    The query itself is left alone: it goes on when the source is back within Spark's patience. Its next
-    event takes the error out of the status.
+    The query is not stopped. It continues if the source becomes available again before Spark gives up. The
+    next event of the query removes the error from the status.
     """
 
     def __init__(
@@ -31,7 +32,7 @@ class SourceWatch:
         self._looked_at = clock()
 
     def look(self) -> None:
-        """Look, if there was silence for long enough."""
+        """Check the source, if Spark has been silent for `SILENCE_SECONDS`."""
         if self._clock() - max(self._looked_at, self._reporter.heard_at) < SILENCE_SECONDS:
             return
         try:
@@ -40,6 +41,6 @@ class SourceWatch:
             self._reporter.state("waiting", error)
         else:
             if self._reporter.status.trigger and self._reporter.status.error is not None:
-                # Without batches Spark says nothing when it is back.
+                # Without batches, Spark sends no event when the source is available again.
                 self._reporter.state("running")
         self._looked_at = self._clock()

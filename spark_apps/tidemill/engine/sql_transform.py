@@ -1,4 +1,4 @@
-"""A transform that is a query: the sources are views of its names."""
+"""A transform that is a SQL query; the sources are temporary views."""
 
 from __future__ import annotations
 
@@ -15,14 +15,15 @@ _PLANS = "org.apache.spark.sql.catalyst.plans.logical"
 
 
 def sql_transform(file: Path) -> Callable[..., DataFrame]:
-    """The function that runs the query of a file.
+    """Return the function that runs the query of a file.
 
-    It raises Spark's own errors, which name line and column, and a ValueError for what is no query.
+    The function raises Spark's errors, which name line and column, and a ValueError if the text is not a
+    query.
     """
 
     @cache
     def query() -> str:
-        """Read once: a change of the file is for the next driver."""
+        """Return the text, read once; a change of the file applies to the next driver."""
         return file.read_text(encoding="utf-8")
 
     def transform(**sources: DataFrame) -> DataFrame:
@@ -34,7 +35,7 @@ def sql_transform(file: Path) -> Callable[..., DataFrame]:
         try:
             return session.sql(text)
         finally:
-            # The plan is analysed; nothing looks for the names again.
+            # The plan is analysed, so the names are not looked up again.
             for name in sources:
                 session.catalog.dropTempView(name)
 
@@ -42,12 +43,12 @@ def sql_transform(file: Path) -> Callable[..., DataFrame]:
 
 
 def _check_is_query(session: SparkSession, text: str) -> None:
-    """Refuse what Spark would carry out at once, such as INSERT."""
+    """Refuse statements that Spark would execute at once, such as INSERT."""
     jvm: Any = session._jvm
     plan = session._jsparkSession.sessionState().sqlParser().parsePlan(text)
     commands = [jvm.java.lang.Class.forName(f"{_PLANS}.{name}") for name in ("Command", "ParsedStatement")]
     for node in _nodes(plan):
-        # What it executes is text, which the parser does not look into.
+        # EXECUTE IMMEDIATE contains its statement as text, which the parser does not check.
         hidden = node.getClass().getSimpleName() == "UnresolvedExecuteImmediate"
         if hidden or any(command.isInstance(node) for command in commands):
             raise ValueError(f"a transform is one query; this is {node.nodeName()}")

@@ -1,7 +1,7 @@
-"""The stateful operators of the batch that runs, and the rows that they dropped behind the watermark.
+"""The stateful operators of the running batch, and the rows that they dropped behind the watermark.
 
-Spark reports these numbers after a batch, when its ledger entry is long committed. The plan that runs has
-them as soon as its rows have been read.
+Spark reports these numbers after a batch, long after its ledger entry is committed. The running plan has them
+as soon as its rows have been read.
 """
 
 from __future__ import annotations
@@ -13,7 +13,7 @@ from pyspark.sql import DataFrame, SparkSession
 
 from tidemill.engine.scala import items
 
-# Name of a metric that every stateful operator has (StateStoreWriter of Spark 4.2), and no other.
+# Name of a metric that only stateful operators have (StateStoreWriter of Spark 4.2).
 _DROPPED = "numRowsDroppedByWatermark"
 
 # Local property of the thread that runs a batch: the id of its query.
@@ -21,11 +21,11 @@ _QUERY_ID = "sql.streaming.queryId"
 
 
 class StateOperators:
-    """Finds them in the plan of the running batch.
+    """Finds the stateful operators in the plan of the running batch.
 
     Args:
         spark: The session that started the query.
-        none: True if the query is known to have none. To look takes some calls into the JVM for each node.
+        none: True if the query is known to have none. A search takes some calls into the JVM for each node.
     """
 
     def __init__(self, spark: SparkSession, *, none: bool = False) -> None:
@@ -33,29 +33,29 @@ class StateOperators:
         self._none = none
 
     def of(self, frame: DataFrame) -> list[Any]:
-        """The metric of each stateful operator in the plan behind a batch's frame; empty if it has none."""
+        """Return the metric of each stateful operator in a batch's plan; empty if it has none."""
         if self._none:
             return []
         return list(_metrics(running_execution(self._spark, frame).executedPlan()))
 
     def share_tasks(self, frame: DataFrame) -> bool:
-        """Whether a union brings the partitions of several operators where one task may compute them."""
+        """Return True if a union combines several operators' partitions, which one task may then compute."""
         return _unites_state(running_execution(self._spark, frame).executedPlan())
 
 
 def running_query(spark: Any, frame: DataFrame) -> Any:
-    """Spark's `MicroBatchExecution` that runs the batch behind a frame of foreachBatch."""
+    """Return Spark's `MicroBatchExecution` that runs the batch of a foreachBatch frame."""
     query_id = frame.sparkSession.sparkContext.getLocalProperty(_QUERY_ID)
     return spark._jsparkSession.streams().get(query_id).streamingQuery()
 
 
 def running_execution(spark: Any, frame: DataFrame) -> Any:
-    """Spark's execution of the batch behind a frame of foreachBatch, with its plans."""
+    """Return Spark's execution of the batch of a foreachBatch frame, with its plans."""
     return running_query(spark, frame).lastExecution()
 
 
 def late_rows(metrics: list[Any]) -> int:
-    """Rows dropped so far in this batch; all of them once every row was read."""
+    """Return the number of rows dropped so far in this batch; final once every row was read."""
     return sum(metric.value() for metric in metrics)
 
 

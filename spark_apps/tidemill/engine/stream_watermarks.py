@@ -1,9 +1,10 @@
-"""The watermark of each stream, carried over restarts: where Spark's tracker would forget it.
+"""The watermark of each stream, restored after restarts, because Spark's tracker forgets it.
 
-Spark 4.2 computes the one watermark of a query from those of its `EventTimeWatermark` nodes
-(`WatermarkTracker`), and keeps only the one in the checkpoint. Here the tracker of a query that starts again
-is given what it knew after the batch before, by Spark's own rule: for each node, as if one row had reached
-it. It happens in the first batch, before Spark moves the watermark at that batch's end.
+Spark 4.2 computes the single watermark of a query from those of its `EventTimeWatermark` nodes
+(`WatermarkTracker`), and stores only the single one in the checkpoint. When a query starts again, this module
+gives the tracker the watermarks after the batch before. It follows Spark's rule, for each node, as if one row
+had reached the watermark. This happens in the first batch, before Spark advances the watermark at the end of
+that batch.
 """
 
 from __future__ import annotations
@@ -36,8 +37,8 @@ class StreamWatermarks:
 
     Args:
         spark: The session that started it.
-        run: Whose query.
-        nodes: Spark's `EventTimeWatermark` nodes, by the stream whose rows they get.
+        run: The run.
+        nodes: Spark's `EventTimeWatermark` nodes, by the stream whose rows they receive.
     """
 
     def __init__(self, spark: SparkSession, run: RunContext, nodes: dict[str, Any]) -> None:
@@ -48,7 +49,7 @@ class StreamWatermarks:
 
     @classmethod
     def of(cls, spark: SparkSession, run: RunContext, frame: DataFrame) -> StreamWatermarks | None:
-        """Return what carries the watermarks; None if there is at most one, which Spark keeps itself."""
+        """Return the watermarks to restore; None if there is at most one, which Spark stores itself."""
         nodes = watermark_nodes(plan_of(frame))
         return cls(spark, run, nodes) if len(nodes) > 1 else None
 
@@ -58,11 +59,11 @@ class StreamWatermarks:
         return {name: kept.get(name) for name in self._nodes}
 
     def restore(self, frame: DataFrame, entry: LedgerEntry) -> None:
-        """Give Spark's tracker the watermarks that it had after the batch before; only once for a query.
+        """Give Spark's tracker the watermarks after the batch before; only once for a query.
 
         Args:
-            frame: Of the batch; called in the thread that runs it.
-            entry: Of the batch.
+            frame: Rows of the batch; call this method in the thread that runs it.
+            entry: Entry of the batch.
         """
         if self._restored or entry.batch_id is None:
             return
@@ -77,10 +78,10 @@ class StreamWatermarks:
         delete_watermarks(run.store, run.checkpoint, entry.batch_id - self._retained)
 
     def keep(self, frame: DataFrame, entry: LedgerEntry) -> Watermarks:
-        """Keep the watermarks after a batch whose rows have been read, and return them.
+        """Store and return the watermarks after a batch whose rows have been read.
 
-        The tracker takes the batch's event times into account now. Spark does the same when the batch ends,
-        which then changes nothing.
+        This call makes the tracker process the batch's event times. Spark's own call at the end of the batch
+        then changes nothing.
         """
         query, run = running_query(self._spark, frame), self._run
         tracker = query.watermarkTracker()
@@ -96,19 +97,19 @@ class StreamWatermarks:
         return retention_of(self._run.pipeline.spec).batches
 
     def _advance(self, query: Any, node: Any, milliseconds: int) -> None:
-        """Report to the tracker of a query that one row has brought a node's watermark to a time."""
+        """Report to the tracker of a query that one row has advanced a node's watermark to a time."""
         stateful = self._spark._jvm.org.apache.spark.sql.execution.streaming.operators.stateful
         leaf = query.lastExecution().executedPlan().collectLeaves().head()
         reached = stateful.EventTimeWatermarkExec(node.nodeId(), node.eventTime(), node.delay(), leaf)
         times = reached.eventTimeStats().value()
-        # Setters of Scala's.
+        # Scala setters.
         getattr(times, "max_$eq")(milliseconds + reached.delayMs())
         getattr(times, "count_$eq")(1)
         query.watermarkTracker().updateWatermark(reached)
 
 
 def watermark_nodes(plan: Any) -> dict[str, Any]:
-    """Return the watermark nodes of an analysed plan, Spark's object, each by the stream that it is of.
+    """Return the watermark nodes of an analysed plan, each by the name of its stream.
 
     A node of several streams, such as one that a transform puts above a union, has all their names. Further
     nodes of a stream are numbered.
@@ -141,5 +142,5 @@ def _streams_below(plan: Any) -> Iterator[str]:
 
 
 def _value(option: Any) -> Any:
-    """The value of one of Scala's options; None if it is empty."""
+    """Return the value of a Scala option; None if it is empty."""
     return option.get() if option is not None and option.isDefined() else None

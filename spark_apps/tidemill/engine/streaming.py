@@ -1,4 +1,4 @@
-"""Running a pipeline as a stream or an incremental run: one query, from start to stop."""
+"""A run of a pipeline as a stream or an incremental run: one query, from start to stop."""
 
 from __future__ import annotations
 
@@ -52,8 +52,8 @@ from tidemill.sources.read import read_streams
 from tidemill.spec.project import Pipeline
 from tidemill.spec.units import format_duration
 
-# How often the driver looks whether the query ended or a stop was asked for, in seconds: the wait that
-# a person notices after `stop`, against wake-ups of an idle process.
+# Interval at which the driver checks for the end of the query or a requested stop, in seconds. It limits the
+# delay that an operator notices after `stop`, without waking an idle process too often.
 POLL_SECONDS = 0.25
 
 log = structlog.get_logger()
@@ -70,15 +70,15 @@ def run_query(
 ) -> Ending:
     """Run until the source is read (incremental), a drain, or an error.
 
-    Where the generation begins with a past, a query of its own reads that first.
+    If the generation begins with a past, a separate query reads that first.
 
-    A batch that an earlier driver has begun is finished with the tables that it was begun with, by a query
-    of its own. A batch that meets other files in a joined folder than its query has listed is repeated by the
-    next query, which lists them again. A batch that fails in the transform is repeated without the records to
-    blame, if the pipeline sets them aside.
+    If an earlier driver has begun a batch, a separate query finishes it with the tables with which it began.
+    If a batch finds other files in a joined folder than its query has listed, the next query lists them again
+    and repeats the batch. If a batch fails in the transform, it is repeated without the poison records,
+    provided the pipeline sets them aside.
 
     Raises:
-        BaseException: What ended the query: our own error where one caused it, else Spark's.
+        BaseException: The error that ended the query: Tidemill's if there is one, otherwise Spark's.
     """
     start, changed = QueryStart(begun), _ChangedFiles(run)
     while True:
@@ -91,7 +91,7 @@ def run_query(
             ending = _run_once(spark, run, reporter, step_done, start)
             if past is None or ending != "finished":
                 return ending
-            # The same checkpoint, live.
+            # The same checkpoint continues with live data.
             start = QueryStart()
             continue
         except StartAgainError as again:
@@ -99,7 +99,8 @@ def run_query(
             continue
         except Exception as error:  # noqa: BLE001  # raised again, unless records are to blame
             failure = error
-        # Not in the `except`: what fails here would be taken for the failure, which were its context.
+        # Outside the `except`, because `failure` would become the context of an error here and be taken for
+        # it.
         if changed.may_start_again(failure):
             start = replace(start, listed_for=None)
             continue
@@ -107,10 +108,10 @@ def run_query(
 
 
 class _ChangedFiles:
-    """Lets a query start again whose batch has met a changed file of a joined folder.
+    """Decides if a query may start again after its batch has met a changed file of a joined folder.
 
-    Spark may read the folder before the batch asks whether the listing is the newest one. A batch that meets
-    a changed file twice fails, so that the driver waits before the next attempt.
+    Spark may read the folder before the batch checks that the listing is the newest one. If a batch meets a
+    changed file twice, it fails, so that the driver waits before the next attempt.
 
     Args:
         run: The run.
@@ -121,7 +122,7 @@ class _ChangedFiles:
         self._batch: int | None = None
 
     def may_start_again(self, failure: Exception) -> bool:
-        """Return True if a changed file has ended the query, for the first time at this batch."""
+        """Return True if a changed file has ended the query, for the first time in this batch."""
         if not self._run.pipeline.spec.joined_files or classify(failure).error_id != FILES_CHANGED:
             return False
         batch = CheckpointBatches(self._run.store, self._run.checkpoint).last_planned()
@@ -156,12 +157,12 @@ def _run_once(
                 tasks.look()
                 reporter.query.look(running.query)
     except StreamingQueryException:
-        pass  # raised below, as what caused it
+        pass  # raised below, with its original cause
     finally:
         stopped = running.stop()
         log_ends_of_queries(spark, True)
     if ending == "forced" or not stopped:
-        # A batch that a forced stop interrupted has failed, too; it is not what ended the query.
+        # A batch that a forced stop interrupts also fails, but that did not end the query.
         return "forced"
     failure = running.failure or running.query.exception()
     if isinstance(failure, DrainedError):
@@ -182,7 +183,7 @@ def start_query(
 
     Raises:
         SpecError: TIDE-PLAN-…, before anything is started.
-        DataError: TIDE-SINK-001, if a table cannot take the rows; nothing was read or written then.
+        DataError: TIDE-SINK-001, if a table cannot take the rows; nothing has been read or written then.
     """
     pipeline = run.pipeline
     quarantine = Quarantine.at(spark.sparkContext, pipeline.layout.quarantine(pipeline.name), run.run_id)
@@ -241,7 +242,7 @@ def start_query(
 def _flow(
     run: RunContext, streams: Mapping[str, DataFrame], collectors: Collectors, begun: Begun | None
 ) -> Flow:
-    """Build the flow, with the contents that a batch was begun with if there is one to finish."""
+    """Build the flow, with the joined contents of the begun batch if there is one to finish."""
     if begun is None:
         return checked_flow(run, streams, collectors)
     try:
@@ -270,7 +271,7 @@ def _late_rows(pipeline: Pipeline, table: Quarantine) -> LateRows | None:
 def _asides(
     pipeline: Pipeline, quarantine: Quarantine, late: Quarantine, step_done: StepDone
 ) -> list[RecordsAside]:
-    """What takes the records that are set aside."""
+    """Return the outputs for records that are set aside."""
     rejects = pipeline.spec.rejects_records
     rejected = RecordsAside(QUARANTINE_OUTPUT, quarantine, may_come=rejects, step_done=step_done)
     behind = RecordsAside(LATE_OUTPUT, late, may_come=pipeline.spec.keeps_late, step_done=step_done)
@@ -280,7 +281,7 @@ def _asides(
 def _batch_writer(
     spark: SparkSession, run: RunContext, flow: Flow, asides: list[RecordsAside], step_done: StepDone
 ) -> BatchWriter:
-    """What writes the batches: all tables fit, and the folders that it writes files into are claimed."""
+    """Return the writer of the batches, after checking all tables and claiming the folders of file sinks."""
     pipeline = run.pipeline
     outputs = build_outputs(pipeline, flow, step_done)
     for output in outputs:

@@ -1,4 +1,4 @@
-"""Restoring a table that delta-rs cannot write: clustered, or with deletion vectors."""
+"""The restore of a table that delta-rs cannot write: clustered, or with deletion vectors."""
 
 from __future__ import annotations
 
@@ -20,21 +20,21 @@ from tidemill.names import sql_table
 
 _USER_METADATA = "spark.databricks.delta.commitInfo.userMetadata"
 
-# By default Delta (4.4) skips a commit without any action, and reports nothing.
+# By default Delta (4.4) silently skips a commit without any action.
 _SKIP_EMPTY = "spark.databricks.delta.skipRecordingEmptyCommits"
 
 
 def restore_with_spark(spark: SparkSession, wanted: TableRestore) -> None:
-    """As `restore_through_delta_rs`, in several commits.
+    """Restore like `restore_through_delta_rs`, but in several commits.
 
-    1. Close the transaction ids with writes of no row: a RESTORE of Spark carries no transaction. From here
-       on only others can still write.
-    2. Decide, now that nothing more of ours can come. RESTORE; if someone has committed between the
-       decision and the RESTORE, take it back.
-    3. Begin the new generation with another write of no row.
+    1. Close the transaction ids with writes of no rows, because Spark's RESTORE carries no transaction. From
+       here on, only other writers can still commit.
+    2. Decide, now that no more commits of ours can arrive, and RESTORE. If another writer has committed
+       between the decision and the RESTORE, undo the RESTORE.
+    3. Begin the new generation with another write of no rows.
 
     Raises:
-        GateRefusedError: As there; TIDE-CKPT-040 also if someone committed within step 2.
+        GateRefusedError: As there; TIDE-CKPT-040 also if another writer has committed within step 2.
     """
     table = open_existing(wanted)
     if next_action(commits_since(wanted, table), wanted) == "done":

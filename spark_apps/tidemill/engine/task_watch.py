@@ -1,4 +1,4 @@
-"""Seeing that a long batch is worked on, and saying why nothing works on it: no executor."""
+"""A watch on the tasks of a long batch; it reports progress, or that no executor is available."""
 
 from __future__ import annotations
 
@@ -16,12 +16,12 @@ from tidemill.engine.reporter import Reporter
 from tidemill.errors import UnavailableError
 from tidemill.spec.project import Pipeline
 
-# How often the watch asks Spark, in seconds: far below the silence that counts as hung (liveness.py), and
-# few enough calls into the JVM to cost nothing.
+# Interval between requests to Spark, in seconds. It is far below the silence that counts as hung
+# (liveness.py), and causes only a negligible number of calls into the JVM.
 LOOK_SECONDS = 10.0
 
-# How often the thread of a watch wakes up, in seconds, and how long the end of the work waits for a look of
-# it that is under way: it asks a JVM, which may hang.
+# Interval at which the thread of a watch wakes up, and maximum time for which the end of the work waits for a
+# running request, in seconds. The request goes to a JVM, which may hang.
 WAKE_SECONDS = 1.0
 LAST_LOOK_SECONDS = 5.0
 
@@ -31,12 +31,12 @@ log = structlog.get_logger()
 
 
 class Work(NamedTuple):
-    """What Spark is at.
+    """Current work of Spark.
 
     Args:
         stages: Numbers of the stages that run or wait for executors.
-        ended_tasks: Tasks of theirs that have ended.
-        executors: Executors beside the driver; None if the driver works alone.
+        ended_tasks: Number of ended tasks of these stages.
+        executors: Number of executors apart from the driver; None if the driver works alone.
     """
 
     stages: tuple[int, ...]
@@ -45,26 +45,26 @@ class Work(NamedTuple):
 
 
 class SeeWork(Protocol):
-    """Where the watch looks."""
+    """Function that returns the current work."""
 
     def __call__(self) -> Work:
-        """What Spark is at now."""
+        """Return Spark's current work."""
 
 
 def work_of(context: SparkContext) -> Work:
-    """What the session's Spark is at."""
+    """Return the current work of a Spark session."""
     tracker = context.statusTracker()
     stages = tuple(sorted(tracker.getActiveStageIds()))
     infos = (tracker.getStageInfo(stage) for stage in stages)
     ended = sum(info.numCompletedTasks + info.numFailedTasks for info in infos if info is not None)
     if context._jsc.sc().isLocal():
         return Work(stages, ended, None)
-    # The driver is among them, too.
+    # The status includes the driver.
     return Work(stages, ended, context._jsc.sc().getExecutorMemoryStatus().size() - 1)
 
 
 class TaskWatch:
-    """Tells the reporter that tasks end, which is progress; Spark itself speaks only when a batch ends."""
+    """Reports ended tasks, which are progress, to the reporter; Spark itself reports only ended batches."""
 
     def __init__(
         self,
@@ -81,14 +81,14 @@ class TaskWatch:
         self._seen: Work | None = None
 
     def look(self) -> None:
-        """Look, if the last look is long enough ago."""
+        """Check the work, if the last check is at least `LOOK_SECONDS` old."""
         if self._clock() - self._looked_at < LOOK_SECONDS:
             return
         self._looked_at = self._clock()
         try:
             before, self._seen = self._seen, self._see()
         except Py4JError as error:
-            # A watch stops no stream; a JVM that died is noticed by who asks for the query next.
+            # A watch must not stop a stream. If the JVM died, the next call for the query fails.
             log.warning("work_not_seen", pipeline=self._pipeline.name, reason=type(error).__name__)
             return
         if before is not None:
@@ -105,7 +105,7 @@ class TaskWatch:
 
 @contextmanager
 def looking(watch: TaskWatch) -> Iterator[None]:
-    """Look from a thread of its own while the block works, in calls that return when Spark is done."""
+    """Run the watch in a separate thread during the block, whose calls return only when Spark is done."""
     done = threading.Event()
 
     def look() -> None:
@@ -122,7 +122,7 @@ def looking(watch: TaskWatch) -> Iterator[None]:
 
 
 def no_executor(pipeline: Pipeline) -> UnavailableError:
-    """TIDE-K8S-022: tasks wait, and no executor is there."""
+    """Return TIDE-K8S-022: tasks wait, and there is no executor."""
     settings = pipeline.environment.spec.kubernetes
     return UnavailableError(
         _NO_EXECUTOR,

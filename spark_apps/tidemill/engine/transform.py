@@ -1,4 +1,4 @@
-"""Loading and applying the pure functions of a pipeline."""
+"""Loading and application of the pure functions of a pipeline."""
 
 from __future__ import annotations
 
@@ -27,7 +27,7 @@ from tidemill.spec.units import format_duration
 
 Transform = Callable[..., DataFrame]
 
-# How Spark refuses a call that would run the stream.
+# Texts with which Spark refuses a call that would run the stream.
 _RUNS_THE_STREAM = (
     "Queries with streaming sources must be executed with writeStream.start()",
     "CALL_ON_STREAMING_DATASET_UNSUPPORTED",
@@ -35,24 +35,24 @@ _RUNS_THE_STREAM = (
 )
 
 
-# What `classify` says of code, and of what it does not know.
+# Ids that `classify` returns for errors in user code, and for unknown errors.
 _OF_THE_FUNCTION = ("TIDE-DATA-003", "TIDE-INT-001")
 
 
 def apply_transform(
     pipeline: Pipeline, rows: Mapping[str, DataFrame], tables: Mapping[str, DataFrame], calls: CallSites
 ) -> DataFrame:
-    """Rows of the sources -> rows of the result; the same call for streams and batches.
+    """Return the rows of the result for the rows of the sources; the same call for streams and batches.
 
     Args:
-        pipeline: Whose transform is applied.
-        rows: Of each stream, by name.
-        tables: What they are joined with, by name.
-        calls: Takes which line made what.
+        pipeline: Pipeline with the transform.
+        rows: Rows of each stream, by name.
+        tables: Joined tables, by name.
+        calls: Records the line of code that created each part of the plan.
 
     Raises:
-        SpecError: If the event-time column or the function is missing; TIDE-PLAN-…, if it calls what no
-            transform may call.
+        SpecError: If the event-time column or the function is missing; TIDE-PLAN-…, if it calls a function
+            that a transform must not call.
         DataError: TIDE-DATA-002, if the function fails or returns no DataFrame.
     """
     for name, stream in pipeline.streams.items():
@@ -80,10 +80,10 @@ def _with_watermark(pipeline: Pipeline, rows: DataFrame) -> DataFrame:
 
 
 def check_frame(result: object) -> DataFrame:
-    """What a function gave back.
+    """Return the result of a function.
 
     Raises:
-        TypeError: If it is no DataFrame.
+        TypeError: If it is not a DataFrame.
     """
     if not isinstance(result, DataFrame):
         raise TypeError(f"it returns {type(result).__name__} instead of a DataFrame")
@@ -96,9 +96,9 @@ def _call(
     rows: Mapping[str, DataFrame],
     named: Mapping[str, DataFrame | Model],
 ) -> DataFrame:
-    """A function of one source calls it as it likes; several are known by their names, as in a query.
+    """Call the transform. A function of one source may name it freely; several sources are passed by name.
 
-    So are tables and models, which are `named`.
+    Tables and models (`named`) are also passed by name.
     """
     spec = pipeline.spec
     if spec.sources is None and not (spec.transform or "").endswith(".sql"):
@@ -130,27 +130,27 @@ def _not_applicable(pipeline: Pipeline, error: Exception) -> TidemillError:
 
 
 def _met_in_spark(error: Exception) -> TidemillError | None:
-    """Return Spark's error of a file, a table or the storage; None if the function is to blame."""
+    """Return Spark's error about a file, a table or the storage; None if the function is the cause."""
     found = classify(error)
     is_of_the_function = not isinstance(error, PySparkException) or found.error_id in _OF_THE_FUNCTION
     return None if is_of_the_function else found
 
 
 def _told(error: Exception) -> str:
-    """A function that runs a job of its own has records in hand."""
+    """Return the message; without its text if it may quote records, as in a function that runs Spark jobs."""
     if may_quote(error):
         return failed_at(error)
     return f"{type(error).__name__}: {str(error).strip().partition(chr(10))[0]}"
 
 
 def cannot_be_applied(pipeline: Pipeline, key: str, reference: str, error: Exception) -> TidemillError:
-    """The refusal of a sink's function that failed, or what it met in files or tables that it reads itself.
+    """Return the error for a sink's function that failed, or for files or tables that it reads itself.
 
     Args:
-        pipeline: Whose function.
-        key: Where the pipeline file names it.
+        pipeline: The pipeline.
+        key: Path of the function in the pipeline file.
         reference: As `file:function` or `file.sql`.
-        error: How it failed.
+        error: The failure.
     """
     if (met := _met_in_spark(error)) is not None:
         return met
@@ -171,7 +171,7 @@ def load_transform(pipeline: Pipeline, reference: str) -> Transform:
     """Import a function, or read a query.
 
     Args:
-        pipeline: Whose.
+        pipeline: The pipeline.
         reference: As `file:function` or `file.sql`.
 
     Raises:
@@ -188,7 +188,7 @@ def load_code(pipeline: Pipeline, reference: str) -> Any:
     """Import a function or class of the project; nothing of the file is cached between drivers.
 
     Args:
-        pipeline: Whose.
+        pipeline: The pipeline.
         reference: As `file:name`.
 
     Raises:
@@ -215,19 +215,22 @@ def load_code(pipeline: Pipeline, reference: str) -> Any:
 
 
 class _FreshLoader(SourceFileLoader):
-    """Compiles the file at each load: to Python's cache, another of the same size and second is the same."""
+    """Compiles the file at each load.
+
+    Python's cache would treat files with the same size and modification second as equal.
+    """
 
     def get_code(self, fullname: str) -> CodeType:
-        """The code of the file as it is now."""
+        """Return the compiled code of the current file."""
         path = self.get_filename(fullname)
         return self.source_to_code(self.get_data(path), path)
 
 
 def check_event_time(pipeline: Pipeline, event_time: EventTime, rows: DataFrame) -> None:
-    """Refuse an event-time column that is missing or no timestamp.
+    """Refuse an event-time column that is missing or not a timestamp.
 
     Raises:
-        SpecError: TIDE-SPEC-017, with the columns that there are.
+        SpecError: TIDE-SPEC-017, with the existing columns.
     """
     types = {field.name: field.dataType for field in rows.schema}
     if not isinstance(types.get(event_time.column), TimestampType):

@@ -1,9 +1,10 @@
-"""A backfill's turn to commit: as long as it has it, drivers of the pipeline wait with their next batch.
+"""A backfill's turn to commit: while a backfill has it, drivers of the pipeline wait with their next batch.
 
-Delta refuses a commit that replaces rows if someone has appended to the table since it began, whichever rows
-those are. Beside a stream that commits more often than the rows of a backfill take to write, it would lose
-every race. So, after a few, it takes its turn: a file of the pipeline that it changes every few seconds. A
-file that stays the same, of a backfill that was killed, makes nobody wait for long; no clocks are compared.
+Delta refuses a commit that replaces rows if another writer has appended to the table since the commit began,
+whichever rows these are. If a stream commits more often than the rows of a backfill take to write, the
+backfill would lose every race. So after a few losses it takes its turn, by a file of the pipeline that it
+changes every few seconds. A killed backfill leaves a file that no longer changes, so drivers soon stop
+waiting for it. No clocks are compared.
 """
 
 from __future__ import annotations
@@ -20,15 +21,16 @@ from tidemill.engine.drain import Drain
 from tidemill.errors import TidemillError
 from tidemill.storage.store import Store
 
-# Seconds between two changes of the file, and without any after which its backfill counts as dead.
+# Seconds between two changes of the file, and seconds without a change after which the backfill counts as
+# dead.
 BEAT_SECONDS = 5.0
 SILENT_AFTER_SECONDS = 30.0
 
-# Longest turn, in beats: five minutes. A stream that waits longer would be red for want of progress; and a
-# commit that takes longer is for a smaller range.
+# Maximum length of a turn, in beats: five minutes. A stream that waits longer would become unhealthy, because
+# it makes no progress. A commit that takes longer needs a smaller range.
 MOST_BEATS = 60
 
-# Seconds between two looks of a driver that waits.
+# Seconds between two checks of a waiting driver.
 LOOK_SECONDS = 0.5
 
 log = structlog.get_logger()
@@ -36,14 +38,14 @@ log = structlog.get_logger()
 
 @contextmanager
 def turn(store: Store, path: str, run_id: str) -> Iterator[None]:
-    """Have the turn for the length of a `with` block, or for five minutes."""
+    """Hold the turn during a `with` block, for at most five minutes."""
     ended = threading.Event()
 
     def beat() -> None:
         for number in range(1, MOST_BEATS):
             if ended.wait(BEAT_SECONDS):
                 return
-            # Without this beat the stream goes on at worst, and the commit is tried again.
+            # If this beat fails, the worst case is that the stream continues and the commit is tried again.
             with suppress(TidemillError):
                 store.write_json(path, _document(run_id, number))
 
@@ -62,8 +64,8 @@ class Waiting:
     """A driver's wait for the turn of a backfill.
 
     Args:
-        store: Control files.
-        path: The pipeline's file.
+        store: Store of the control files.
+        path: The pipeline's turn file.
         drain: Ends the wait.
     """
 
@@ -74,7 +76,7 @@ class Waiting:
         self._left_by_a_dead_one: bytes | None = None
 
     def wait(self) -> None:
-        """Return once no living backfill has the turn, or a stop is asked for."""
+        """Return once no living backfill has the turn, or a stop is requested."""
         last, since = None, time.monotonic()
         while (found := self._store.read(self._path)) not in (None, self._left_by_a_dead_one):
             if found != last:

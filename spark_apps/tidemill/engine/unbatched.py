@@ -1,11 +1,12 @@
-"""A query without foreachBatch: Spark writes each row as it comes, and notes at times how far it has read.
+"""A query without foreachBatch: Spark writes each row as it arrives, and commits how far it has read.
 
-For the triggers `continuous` and `real_time`. What is left of the promises: the gate before the start, one
-driver at a time, a drain, and at least once, from the newest note on. No ledger, no quarantine, no counts.
+It serves the triggers `continuous` and `real_time`. The remaining guarantees are the gate before the start,
+one driver at a time, a drain, and at-least-once delivery from the newest commit on. There is no ledger, no
+quarantine, and there are no counts.
 
-Where continuous processing begins, Spark 4.2 keeps nowhere: a driver that ends before its first note would
-begin at another record, and a reset would be passed over. So this is kept in `sources/0/0`, where Spark's
-batches keep it, too, and is told to Spark until there is a note.
+Spark 4.2 does not store the position at which continuous processing begins. A driver that ends before its
+first commit would begin at another record, and a reset would be ignored. So this module stores the position
+in `sources/0/0`, where Spark's batches also store it, and passes it to Spark until there is a commit.
 """
 
 from __future__ import annotations
@@ -41,11 +42,12 @@ from tidemill.sources.starting_positions import starting_positions
 from tidemill.spec.project import Pipeline
 from tidemill.spec.units import format_duration
 
-# How often a drain looks whether there is a new note, in seconds.
+# Interval at which a drain checks for a new commit, in seconds.
 _LOOK_SECONDS = 0.1
 
-# Offsets after the newest that may be of rows that are written by now. Real-time mode: those of the batch
-# that runs. Continuous processing: also those that its tasks have told, and that it has not put down yet.
+# Number of offset files after the newest one that may be for rows that are already written. In real-time
+# mode, those of the running batch. In continuous processing, also those that its tasks have reported but that
+# it has not yet written down.
 _UNDER_WAY = {"continuous": 2, "real_time": 1}
 
 
@@ -59,11 +61,11 @@ class UnbatchedQuery:
 
     @property
     def failure(self) -> BaseException | None:
-        """What ended it; what is Spark's alone is asked of the query."""
+        """Return None, because the query itself has Spark's error."""
         return None
 
     def look(self) -> None:
-        """See whether a newer driver has started, and what Spark has noted.
+        """Check for a newer driver, and for commits of Spark.
 
         Raises:
             FencedError: TIDE-RUN-001.
@@ -71,10 +73,10 @@ class UnbatchedQuery:
         self._watch.look()
 
     def drain(self, timeout: timedelta) -> Literal["drained", "forced"]:
-        """Let Spark note all rows that are written by now, if that comes in time; the caller stops the query.
+        """Let Spark commit all rows that are already written, if there is time; the caller stops the query.
 
-        What is written after that is written again by the next driver: with a note every second a few rows,
-        and all since the last note where the next ones take longer than a drain may.
+        The next driver writes all rows after the last commit again. With a commit every second these are a
+        few rows. If the next commits take longer than a drain may, they are all rows since the last commit.
         """
         self._watch.reporter.state("draining")
         declared = self._run.pipeline.spec.run
@@ -91,7 +93,7 @@ class UnbatchedQuery:
         return "drained"
 
     def stop(self) -> bool:
-        """Stop the query; False if its thread does not end."""
+        """Stop the query; return False if its thread does not end."""
         return stop_query(self.query)
 
 
@@ -106,7 +108,7 @@ def start_unbatched(spark: SparkSession, run: RunContext, reporter: Reporter) ->
     check_cores(run, spark.sparkContext.defaultParallelism)
     is_continuous = pipeline.spec.run.trigger_of(run.mode) == "continuous"
     start = beginning(run) if is_continuous else None
-    # No record can be set aside: the quarantine stays empty.
+    # The quarantine stays empty, because no record can be set aside.
     quarantine = Quarantine.at(spark.sparkContext, pipeline.layout.quarantine(pipeline.name), run.run_id)
     flow = checked_flow(run, read_streams(spark, pipeline, start), Collectors(quarantine))
     build_output(pipeline, flow, 0).check()
@@ -125,10 +127,11 @@ def start_unbatched(spark: SparkSession, run: RunContext, reporter: Reporter) ->
 
 
 def check_cores(run: RunContext, cores: int) -> None:
-    """See that each partition of the source has a core of its own.
+    """Check that there is a core for each partition of the source.
 
-    Each is read by a task that never ends, or ends with the batch. With too few, continuous processing reads
-    some partitions and never notes anything; real-time mode reads some of them a whole batch later.
+    A task reads each partition and never ends, or ends with the batch. With too few cores, continuous
+    processing reads only some partitions and never commits; real-time mode reads some of them a whole batch
+    later.
 
     Raises:
         SpecError: TIDE-RUN-006.
@@ -152,16 +155,16 @@ def check_cores(run: RunContext, cores: int) -> None:
 
 
 def beginning(run: RunContext) -> Positions | None:
-    """Where a continuous query begins that has noted nothing yet; None where its checkpoint tells.
+    """Return the start of a continuous query that has no commit yet; None if its checkpoint has the position.
 
-    Kept before the query starts, so that each start before the first note begins there.
+    The start is stored before the query starts, so that each start before the first commit begins there.
     """
     batches = CheckpointBatches(run.store, run.checkpoint)
     if batches.last_committed() is not None or not run.pipeline.spec.source.is_kafka:
         return None
     if batches.initial_offset() is None:
         found = starting_positions(run.pipeline, _declared_start(run.pipeline))[SOURCE_NAME]
-        # As Spark's KafkaSourceInitialOffsetWriter does: a NUL, the version, then the offsets.
+        # The format of Spark's KafkaSourceInitialOffsetWriter: a NUL, the version, then the offsets.
         content = b"\0v1\n" + json.dumps(found, separators=(",", ":")).encode()
         run.store.create(f"{run.checkpoint}/sources/0/0", content)
     kept: Positions | None = batches.initial_offset()
@@ -176,7 +179,7 @@ def _declared_start(pipeline: Pipeline) -> str:
 
 
 def _written(pipeline: Pipeline, rows: DataFrame) -> tuple[str, DataStreamWriter]:
-    """Name of the one output, as in a report of the query, and what writes it."""
+    """Return the name of the only output, as in a report of the query, and its writer."""
     sink = pipeline.spec.sinks[0]
     if sink.kafka is not None:
         client = environment_client(pipeline.environment)

@@ -1,10 +1,10 @@
-"""Offsets that nobody has finished: taken out before a query without batches starts.
+"""Removal of unfinished offsets before a query without batches starts.
 
-Continuous processing notes how far the source was read (`offsets/N`) before the rows are surely written
-(`commits/N`), and can be several notes ahead; they plan nothing, nor does a batch that was planned before the
-trigger was changed. Where it has finished nothing yet, Spark 4.2 would leave an old `offsets/0` as it is, and
-commit it for its own, whatever it has read (ContinuousExecution.addOffset). Where it has, Spark itself takes
-later offsets away, as real-time mode does.
+Continuous processing writes how far the source was read (`offsets/N`) before the rows are safely written
+(`commits/N`), and can be several files ahead. These offsets plan nothing; neither does a batch that was
+planned before the trigger was changed. If continuous processing has no commit yet, Spark 4.2 would keep an
+old `offsets/0` and commit it as its own, whatever it has read (ContinuousExecution.addOffset). If it has a
+commit, Spark itself removes later offsets, as real-time mode does.
 """
 
 from __future__ import annotations
@@ -21,7 +21,8 @@ log = structlog.get_logger()
 def forget_unfinished(run: RunContext) -> None:
     """Move offsets after the newest commit to the trash, the newest first.
 
-    Only for a driver that has claimed its epoch. Killed in between, the next one does the rest.
+    Only for a driver that has claimed its epoch. If it is killed during the moves, the next driver moves the
+    rest.
     """
     batches = CheckpointBatches(run.store, run.checkpoint)
     committed = batches.last_committed()
@@ -31,7 +32,7 @@ def forget_unfinished(run: RunContext) -> None:
     layout, name = run.pipeline.layout, run.pipeline.name
     request = f"unfinished-{run.epoch}"
     for number in reversed(unfinished):
-        # Its checksum first: one that stands alone looks like damage.
+        # The checksum first, because a checksum without its file looks like damage.
         for file in (f".{number}.crc", str(number)):
             move_to_trash(run.store, layout, name, request, f"{run.checkpoint}/offsets/{file}")
     log.warning(

@@ -1,4 +1,4 @@
-"""Return True if a pipeline counts rows without an event time, which windows drop."""
+"""Counting of rows without an event time, which windows drop."""
 
 from __future__ import annotations
 
@@ -9,18 +9,18 @@ from tidemill.engine.plan_check.analysed import classes_in, root_of
 from tidemill.payload.untimed_rows import UntimedRows
 from tidemill.spec.project import Pipeline
 
-# Spark's expression for the bounds of a window of time, in no other use.
+# Spark's expression for the bounds of a time window; it has no other use.
 _WINDOW = "PreciseTimestampConversion"
 
 
 def untimed_rows(context: SparkContext, pipeline: Pipeline) -> UntimedRows | None:
-    """Return what counts; None without event time or transform, or if `late: table` takes such rows."""
+    """Return the counter; None without event time or transform, or if `late: table` takes such rows."""
     spec = pipeline.spec
     timed = any(stream.event_time is not None for stream in spec.streams.values())
     return UntimedRows.at(context) if timed and spec.transform is not None and not spec.keeps_late else None
 
 
 def has_windows(frame: DataFrame) -> bool:
-    """Return True if the rows pass a window of time, which drops those without one."""
+    """Return True if the rows pass a time window, which drops rows without an event time."""
     nodes = root_of(frame).walk()
     return any(name == _WINDOW for node in nodes for name, _ in classes_in(node.fields))

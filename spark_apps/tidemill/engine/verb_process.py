@@ -1,4 +1,4 @@
-"""A part that needs Spark in its own process: `python -m tidemill.engine.<part> --pipeline NAME …`."""
+"""A part that needs Spark in a separate process: `python -m tidemill.engine.<part> --pipeline NAME …`."""
 
 from __future__ import annotations
 
@@ -17,7 +17,7 @@ Act = Callable[[SparkSession, argparse.Namespace], Any]
 
 
 def run_part(parser: argparse.ArgumentParser, act: Act) -> int:
-    """Start Spark in this process alone, act, and leave the result; returns the exit code."""
+    """Start Spark in this process alone, act, write the result, and return the exit code."""
     return run_process(parser, partial(_with_spark, act))
 
 
@@ -26,5 +26,5 @@ def _with_spark(act: Act, pipeline: Pipeline, arguments: argparse.Namespace) -> 
     try:
         return act(spark, arguments)
     finally:
-        # A process with a live JVM does not exit.
+        # A process does not exit while its JVM is alive.
         spark.stop()

@@ -1,6 +1,6 @@
-"""`python -m tidemill.engine.verify --pipeline NAME …`: a range computed once more, compared with its tables.
+"""`python -m tidemill.engine.verify --pipeline NAME …`: recompute a range and compare it with its tables.
 
-The same rows as a backfill's of the same plan, which are written nowhere.
+The rows are those of a backfill with the same plan, but they are not written.
 """
 
 from __future__ import annotations
@@ -39,18 +39,18 @@ from tidemill.storage.store import Store
 def verify(
     spark: SparkSession, pipeline: Pipeline, plan: BackfillPlan, compared: Compared, scratch: str
 ) -> list[Difference]:
-    """Compare what a plan's records are made into with what the tables hold; changes no table.
+    """Compare the rows computed from a plan's records with the rows in the tables; change no table.
 
     Args:
         spark: The session.
-        pipeline: Its pipeline.
-        plan: Says which records, and which rows of which tables.
-        compared: The tables that are looked at.
-        scratch: Folder for records that are rejected; nothing stays there.
+        pipeline: The pipeline.
+        plan: Selects the records, and the rows of the tables.
+        compared: The tables to compare.
+        scratch: Temporary folder for rejected records; it is deleted at the end.
 
     Raises:
-        UsageError: TIDE-BACK-016, if the plan does not hold any more; -008, if records are gone.
-        DataError: If a record has columns that nobody has discovered yet; TIDE-EXP-001, if a row violates an
+        UsageError: TIDE-BACK-016, if the plan no longer holds; -008, if records are missing.
+        DataError: If a record has columns that no run has discovered yet; TIDE-EXP-001, if a row violates an
             expectation that allows none.
     """
     store, versions = Store(pipeline.layout.root), compared.versions
@@ -88,10 +88,10 @@ def verify(
 
 
 def _rejections(held: DataFrame, records: RangeRows, rejected: Quarantine) -> DataFrame:
-    """What the quarantine holds of a plan's records.
+    """Return the quarantine's rows for a plan's records.
 
-    Broken records are of all offsets that were read. A row that violates an expectation, or lacks a key, was
-    decoded, so it is known whether the plan is about it.
+    Records that could not be decoded are included for all offsets that were read. A row that violates an
+    expectation, or lacks a key, was decoded, so only rows that the plan concerns are included.
     """
     found = held.where(records.records or "true").select(*KEY, comparable_reason())
     by_row = F.col("reason").rlike(OF_ROWS)
@@ -104,7 +104,10 @@ def _rejections(held: DataFrame, records: RangeRows, rejected: Quarantine) -> Da
 def _quarantine(
     spark: SparkSession, parts: Sequence[str], stored: DataFrame | None, version: int | None
 ) -> Difference:
-    """The places of rejected records. When they were rejected, and by which run, is told by no record."""
+    """Return the difference in the positions of rejected records.
+
+    Time and run id are not compared, because they differ in each run.
+    """
     if parts:
         wanted = exact_reader(spark).parquet(*parts).select(*KEY, comparable_reason())
     else:

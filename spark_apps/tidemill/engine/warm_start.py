@@ -1,4 +1,4 @@
-"""Carrying a warm start out: the first batch reads the past, and rows that the tables have are left out."""
+"""A warm start: the first batch reads the past, and rows that the tables already have are left out."""
 
 from __future__ import annotations
 
@@ -20,7 +20,7 @@ _EPOCH = datetime.fromtimestamp(0, UTC)
 
 
 def past_to_read(run: RunContext) -> WarmStart | None:
-    """The past that the next query reads, as one batch; None once that batch is finished."""
+    """Return the past that the next query reads as one batch; None once that batch is finished."""
     warm = read_warm_start(run.store, run.checkpoint)
     if warm is None or warm.start == warm.end:
         return None
@@ -29,12 +29,12 @@ def past_to_read(run: RunContext) -> WarmStart | None:
 
 
 def without_written(run: RunContext, flow: Flow) -> Flow:
-    """The flow without rows of windows that the tables had when the generation began.
+    """Return the flow without rows of windows that the tables had when the generation began.
 
-    For good: such windows close in the batch after the past, and no later one.
+    The filter is permanent. Such windows close in the batch after the past, and in no later one.
 
     Raises:
-        SpecError: TIDE-SPEC-044, if the code was changed and its rows are of no windows any more.
+        SpecError: TIDE-SPEC-044, if the code was changed and its rows no longer belong to windows.
     """
     until = _written_until(run)
     if until is None:
@@ -53,10 +53,11 @@ def without_written(run: RunContext, flow: Flow) -> Flow:
 
 
 def late_before(run: RunContext) -> int:
-    """What is late whatever the watermark, in milliseconds since 1970: windows that the tables have.
+    """Return the time before which rows are late regardless of the watermark, in milliseconds since 1970.
 
-    Spark drops their events by the watermark of the batch before. The one after the past has none yet, if the
-    driver stopped between the two.
+    The tables already have the windows before this time. Spark drops events of these windows by the watermark
+    of the batch before. The batch after the past has no such watermark yet if the driver stopped between the
+    two.
     """
     until = None if past_to_read(run) is not None else _written_until(run)
     return 0 if until is None else (until - _EPOCH) // timedelta(milliseconds=1)
@@ -68,7 +69,7 @@ def _written_until(run: RunContext) -> datetime | None:
 
 
 def ends_after(window: EventWindow, moment: datetime) -> Column:
-    """Whether a row is of a window that ends after a moment, by whatever column tells."""
+    """Return a condition for rows whose window ends after a time, by any column that shows it."""
     if window.end_columns:
         return F.col(quoted(window.end_columns[0])) > F.lit(moment)
     if window.struct_columns:

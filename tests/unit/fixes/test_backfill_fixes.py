@@ -1,4 +1,4 @@
-"""The command that the fix of a refused backfill names helps."""
+"""The command that the fix of a refused backfill names solves the problem."""
 
 from __future__ import annotations
 
@@ -50,7 +50,7 @@ def code(patient: Patient, text: str) -> None:
 
 
 def several_streams(patient: Patient) -> None:
-    """A checkpoint and a table of one stream, whose pipeline has two."""
+    """Set up the checkpoint and table of one stream, for a pipeline that now has two."""
     patient.ran(3)
     PaperBroker({"orders": {0: (0, 1000)}, "others": {0: (0, 1000)}}).stand_in(patient.patch)
     code(patient, "def transform(here, there):\n    return here.unionByName(there)\n")
@@ -58,7 +58,7 @@ def several_streams(patient: Patient) -> None:
 
 
 def made_of(origin: RowOrigin, sink: str = "bronze/orders"):
-    """Three batches were written, of rows of this kind."""
+    """Set up three written batches with rows of this origin."""
 
     def ran(patient: Patient) -> None:
         patient.ran(3)
@@ -75,7 +75,7 @@ def tables_moved_away(patient: Patient) -> None:
 
 
 def began_without_offsets(patient: Patient) -> None:
-    """A driver has begun, and has not read where yet."""
+    """Set up a driver that has begun but has not yet recorded its first offsets."""
     patient.declare()
     patient.has_broker()
     patient.batches.plan()
@@ -87,7 +87,7 @@ def plan_is_void(patient: Patient) -> None:
 
 
 def reads_changes(patient: Patient) -> None:
-    """The changes of a table, which was written before it was read."""
+    """Set up a pipeline that reads the changes of a table, which was written before."""
     sources.write_readings(patient)
     patient.declare(sources.TABLE_AS_SOURCE)
     DeltaTable(str(patient.table("bronze/readings"))).alter.set_table_properties(
@@ -104,7 +104,7 @@ def waits_to_be_published(patient: Patient) -> None:
 
 
 def half_published(patient: Patient) -> None:
-    """Its driver was killed between two tables; the next one brings the rest."""
+    """Kill the driver between two tables; the next one publishes the rest."""
     waits_to_be_published(patient)
     pages.progress_of(patient).change(since={"bronze/orders": 0})
 
@@ -116,20 +116,20 @@ def half_published(patient: Patient) -> None:
 
 
 def at_work(patient: Patient) -> None:
-    """A driver carries the plan out."""
+    """Start a driver that carries out the plan."""
     waits_to_be_published(patient)
     patient.drivers.hold_back("orders")
     start_bounded(patient.plane, backfill_run("orders", patient.values["DIGEST"]))
 
 
 def another_at_work(patient: Patient) -> None:
-    """A driver carries one plan out, and another one is to be."""
+    """Start a driver that carries out one plan, and plan another."""
     at_work(patient)
     patient.values["OTHER"] = str(patient.tidemill.json("backfill", "plan", "orders", *RANGE)["digest"])
 
 
 def began_with_a_past(patient: Patient) -> None:
-    """A warm reset left windows in the tables that its generation is not to write again."""
+    """Set up a warm reset, which left windows in the tables that its generation must not write again."""
     patient.ran(3)
     patient.has_broker()
     past = WarmStart(
@@ -139,8 +139,8 @@ def began_with_a_past(patient: Patient) -> None:
 
 
 def goes_on_from_its_past(patient: Patient) -> None:
-    """A driver builds its flow, whose transform makes no windows."""
-    # Loads Spark's Python.
+    """Let a driver build a flow whose transform has no windows."""
+    # Imported here, because it loads PySpark.
     from tidemill.engine.warm_start import without_written
 
     batches = patient.batches
@@ -154,7 +154,7 @@ def goes_on_from_its_past(patient: Patient) -> None:
 
 
 def replaced_meanwhile(patient: Patient) -> None:
-    """Another backfill of the range came into the table after these rows were computed."""
+    """Commit another backfill of the range to the table after these rows were computed."""
     waits_to_be_published(patient)
     entry = LedgerEntry(
         pipeline="orders",
@@ -171,7 +171,7 @@ def replaced_meanwhile(patient: Patient) -> None:
 
 
 def publishes(patient: Patient) -> None:
-    """Return what a driver checks before it publishes; None if no rows wait."""
+    """Run the checks of a driver before it publishes; do nothing if no rows wait."""
     plane, digest = patient.plane, patient.values["DIGEST"]
     progress = read_progress(plane.store, plane.layout, "orders", digest)
     if progress is not None:

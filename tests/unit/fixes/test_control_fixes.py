@@ -1,4 +1,4 @@
-"""The command that the fix of a refused request, or of a driver that was fenced off, names helps."""
+"""The command that the fix of a refused request, or of a fenced driver, names solves the problem."""
 
 from __future__ import annotations
 
@@ -54,7 +54,7 @@ def is_owner(patient: Patient) -> None:
 
 
 def driver_of_before(patient: Patient) -> None:
-    """A driver that this control plane has started starts again."""
+    """Start a driver that this control plane has started before."""
     plane = patient.plane
     check_started_by_owner(plane.store, plane.layout, plane.as_owner().id)
 
@@ -75,7 +75,7 @@ def no_project(patient: Patient) -> None:
 
 
 def reads_a_hub(patient: Patient) -> None:
-    """Further than it goes."""
+    """Let the pipeline read further than the hub's last event."""
     patient.has_broker(topic="readings")
     patient.ran(3, READINGS.replace("bronze/readings", "bronze/orders"))
 
@@ -88,7 +88,7 @@ def fell_behind_the_hub(patient: Patient) -> None:
 
 
 def falls_behind_the_hub(patient: Patient) -> None:
-    """Its last batch was almost a week ago."""
+    """Set the last batch to almost a week ago."""
     reads_a_hub(patient)
     health.planned_ago(patient, timedelta(days=6, hours=23))
 
@@ -116,7 +116,7 @@ def in_memory_of_a_pod(patient: Patient) -> None:
 
 
 def in_a_table(patient: Patient) -> None:
-    """As the fix says; its driver has written three rows."""
+    """Declare the table sink that the fix names; its driver has written three rows."""
     patient.declare(
         ORDERS.replace("delta: {table: bronze/orders}", "delta: {table: gold/name, mode: replace}")
     )
@@ -124,7 +124,7 @@ def in_a_table(patient: Patient) -> None:
 
 
 def in_a_group(patient: Patient) -> None:
-    """Prepare the answer of Spark: it computes the same rows."""
+    """Prepare Spark's answer that it computes the same rows."""
     patient.ran(3, ORDERS.replace("topic: orders", "topic: orders, options: {kafka.group.id: plant}"))
     patient.has_broker()
     same = Difference(name=TABLE, version=3, rows=30).model_dump(mode="json")
@@ -132,7 +132,7 @@ def in_a_group(patient: Patient) -> None:
 
 
 def transform_calls(method: str) -> Act:
-    """Its transform is a function with an action."""
+    """Declare a transform that calls an action."""
 
     def call(patient: Patient) -> None:
         patient.ran(2)
@@ -165,13 +165,13 @@ class LateDriver:
         self.commit()
 
     def closed_out(self, patient: Patient) -> None:
-        """A verb moves the pipeline to another generation."""
+        """Move the pipeline to another generation with a verb."""
         self._is_late(patient)
         verb = ("checkpoint", "rewind", "orders", "--to", "0", "--reason", "x", "--apply")
         assert patient.tidemill(*verb) == 0, patient.tidemill.err
 
     def overtaken(self, patient: Patient) -> None:
-        """Another driver writes the batch."""
+        """Let another driver write the batch."""
         self._is_late(patient)
         tables.overwrite(patient, 2, 37)
         patient.batches.run("run-2", epoch=2)
@@ -183,7 +183,7 @@ class LateDriver:
         patient.restore_table_by_hand(2)
 
     def loses(self, patient: Patient) -> None:
-        """Others commit before each of its attempts."""
+        """Let others commit before each of its attempts."""
         self._is_late(patient)
 
         def lose(*_: object) -> None:
@@ -200,7 +200,7 @@ LATE = LateDriver()
 
 
 def half_written(batches: int) -> Callable[[Patient], None]:
-    """Of the next batch one of two tables is written."""
+    """Write one of two tables of the next batch."""
 
     def write(patient: Patient) -> None:
         patient.ran(batches, TWO_TABLES) if batches else patient.declare(TWO_TABLES)
@@ -211,7 +211,7 @@ def half_written(batches: int) -> Callable[[Patient], None]:
 
 
 def other_code_goes_on(patient: Patient) -> None:
-    """A driver is to finish the batch, if one is half written, and gets other rows for the quarantine."""
+    """Let a driver finish a half-written batch, if there is one, with other rows for the quarantine."""
     newest = read_commits(str(patient.table()))[0].entry
     assert newest is not None
     if newest.batch_id is None or (patient.checkpoint / f"commits/{newest.batch_id}").exists():

@@ -1,4 +1,4 @@
-"""The command that the fix of a finding of the doctor, or of a warning, names helps."""
+"""The command that the fix of a doctor finding, or of a warning, names solves the problem."""
 
 from __future__ import annotations
 
@@ -21,7 +21,7 @@ def interrupted_writes(patient: Patient) -> None:
 
 
 def copy_moved_away(patient: Patient) -> None:
-    """And another pipeline is declared, which a copy is made for."""
+    """Move the copy away, and declare another pipeline for which a fork is made."""
     pages.move_the_copy_away(patient)
     rewinds.wants_a_shadow(patient)
     rewinds.other_table(patient)
@@ -46,7 +46,7 @@ def condition_changed(patient: Patient) -> None:
 
 
 def batches_come_fast(patient: Patient) -> None:
-    """Twelve in a second, of a stream whose trigger is an hour."""
+    """Write twelve batches in a second, for a stream with a trigger of an hour."""
     patient.patch.setattr("tidemill.checkpoint.retention.rule.MIN_BATCHES", 1)
     patient.ran(12, ORDERS + "run: {trigger: 1 hour, rewindable: 1 hour}\n")
 

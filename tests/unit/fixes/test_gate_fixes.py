@@ -25,7 +25,7 @@ AGAIN = [*range(30), *range(10)]
 
 
 def backfilled_and_begun(patient: Patient) -> None:
-    """A driver that was fenced off before its first batch has begun the checkpoint."""
+    """Begin the checkpoint with a driver that was fenced before its first batch."""
     backfills.filled_before_the_first_start(patient)
     patient.has_broker()
     initial = patient.checkpoint / "sources/0/0"
@@ -34,7 +34,7 @@ def backfilled_and_begun(patient: Patient) -> None:
 
 
 def only_offsets_torn(patient: Patient) -> None:
-    """The first batch was planned, its file is cut, and no batch is finished."""
+    """Plan the first batch and truncate its file; no batch is finished."""
     patient.declare()
     patient.has_broker()
     number = patient.batches.plan()
@@ -42,13 +42,13 @@ def only_offsets_torn(patient: Patient) -> None:
 
 
 def nothing_but_state(patient: Patient) -> None:
-    """All files of batches were deleted by hand, and the table was restored to its first version."""
+    """Delete all files of batches by hand, and restore the table to its first version."""
     states.ran_windowed(patient)
     patient.forget_batches_after(-1)
 
 
 def all_taken_back(patient: Patient) -> None:
-    """By hand: the rows of the table, and the batches of the checkpoint."""
+    """Remove the rows of the table and the batches of the checkpoint by hand."""
     patient.ran(3)
     patient.has_broker()
     patient.restore_table_by_hand(0)
@@ -63,7 +63,7 @@ def twin_and_backup(patient: Patient) -> None:
 
 
 def met(condition: str) -> Callable[[Patient], None]:
-    """Spark meets what the gate has not seen, as it happened after its look; a driver says what to do."""
+    """Let Spark fail with an error that the gate cannot see, because the damage came after its check."""
 
     def meet(patient: Patient) -> None:
         words = f"[{condition}] It does not go on. SQLSTATE: 42K03"

@@ -1,4 +1,4 @@
-"""The command that the fix of a refused or interrupted verb names helps."""
+"""The command that the fix of a refused or interrupted verb names solves the problem."""
 
 from __future__ import annotations
 
@@ -52,7 +52,7 @@ def never_ran(patient: Patient) -> None:
 
 
 def another_table(patient: Patient) -> None:
-    """After a rewind the table was dropped, and made again."""
+    """Drop the table after a rewind, and create it again."""
     patient.ran(3)
     patient.has_broker()
     assert patient.tidemill("checkpoint", "rewind", "orders", "--to", "1", *BY) == 0, patient.tidemill.err
@@ -69,7 +69,7 @@ def files_torn(patient: Patient) -> None:
 
 
 def in_memory(patient: Patient) -> None:
-    """State of the store in memory, whose partitions the file changes."""
+    """Set up state of the in-memory store, and change the number of partitions in the file."""
     declaration = states.DECLARATION.replace(
         "shuffle_partitions: 2", "shuffle_partitions: 8, state_store: memory"
     )
@@ -87,7 +87,7 @@ def verb_killed_a_while_ago(patient: Patient) -> None:
 
 
 def half_of_a_batch(patient: Patient) -> None:
-    """The newest batch is in its table, and the checkpoint does not say that it is finished."""
+    """Write the newest batch into its table, without a commit in the checkpoint."""
     patient.has_broker()
     code = patient.drivers.folder / "spark_apps/transforms/orders.py"
     code.parent.mkdir(parents=True)
@@ -102,7 +102,7 @@ def half_of_a_batch(patient: Patient) -> None:
 
 
 def reset_while(switch: Callable[[Patient, Callable[..., object]], Callable[..., object]]) -> Seen:
-    """A reset whose step that switches generations goes otherwise, once."""
+    """Run a reset whose step that switches generations is replaced once."""
 
     def reset(patient: Patient) -> Mapping[str, str]:
         with patient.patch.context() as patch:
@@ -113,7 +113,7 @@ def reset_while(switch: Callable[[Patient, Callable[..., object]], Callable[...,
 
 
 def overtaken(patient: Patient, switch: Callable[..., object]) -> Callable[..., object]:
-    """A driver claims the pipeline before it."""
+    """Let a driver claim the pipeline before the switch."""
 
     def late(*arguments: object) -> object:
         claim_epoch(patient.plane.store, patient.plane.layout, "orders", "driver")
@@ -123,7 +123,7 @@ def overtaken(patient: Patient, switch: Callable[..., object]) -> Callable[..., 
 
 
 def without_effect(_: Patient, __: Callable[..., object]) -> Callable[..., object]:
-    """The store says that it was done, and it was not."""
+    """Return success without a change in the store."""
     return lambda *_: True
 
 

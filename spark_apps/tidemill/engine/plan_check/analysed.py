@@ -1,4 +1,4 @@
-"""Spark's analysed plan as a tree, beside Spark's own object."""
+"""Spark's analysed plan as a tree, next to Spark's own object."""
 
 from __future__ import annotations
 
@@ -14,10 +14,10 @@ from pyspark.sql import DataFrame
 from tidemill.backfill.plan_tree import Node, tree
 from tidemill.engine.scala import items
 
-# Spark numbers the columns of a plan that is used twice anew.
+# Ids, which Spark renumbers for a plan that is used twice.
 _NUMBERS = re.compile(r'"(?:id|jvmId|nodeId|__dataset_id)": (?:\d+|"[^"]*")')
 
-# Metadata of a column that a watermark is declared for, or that is made of one.
+# Metadata of a column with a watermark, or derived from one.
 _WATERMARK = "spark.watermarkDelayMs"
 
 # Plans in JSON, by their frames.
@@ -25,12 +25,12 @@ _TEXTS: WeakKeyDictionary[DataFrame, str] = WeakKeyDictionary()
 
 
 def plan_of(frame: DataFrame) -> Any:
-    """Spark's object."""
+    """Return Spark's plan object."""
     return frame._jdf.queryExecution().analyzed()
 
 
 def text_of(frame: DataFrame) -> str:
-    """Return the plan of a frame in JSON, which takes Spark a while and is therefore kept."""
+    """Return the plan of a frame in JSON; cached, because Spark takes a while to create it."""
     text = _TEXTS.get(frame)
     if text is None:
         text = _TEXTS[frame] = plan_of(frame).toJSON()
@@ -43,19 +43,19 @@ def root_of(frame: DataFrame) -> Node:
 
 
 def node_of(plan: Any) -> Node:
-    """The tree of Spark's object."""
+    """Return the tree of Spark's plan object."""
     return tree(json.loads(plan.toJSON()))
 
 
 def paired(node: Node, plan: Any) -> Iterator[tuple[Node, Any]]:
-    """Each node of a tree with Spark's object, from the root."""
+    """Yield each node of a tree with Spark's object, from the root."""
     yield node, plan
     for child, below in zip(node.children, items(plan.children()), strict=True):
         yield from paired(child, below)
 
 
 def shapes(root: Node) -> dict[int, str]:
-    """By `id` of each node: the same for plans that differ in the numbers of their columns only."""
+    """Return a digest by `id` of each node, which is equal for plans that differ only in column numbers."""
     found: dict[int, str] = {}
 
     def shape(node: Node) -> str:
@@ -70,13 +70,13 @@ def shapes(root: Node) -> dict[int, str]:
 
 
 def is_stream(node: Node) -> bool:
-    """Whether any of its rows come from a stream."""
+    """Return True if any of its rows come from a stream."""
     return any(below.kind.startswith("Streaming") for below in node.walk())
 
 
 def has_watermark(expressions: Any) -> bool:
-    """Whether one of Spark's expressions is a column with a watermark, or a window of one."""
-    # Not in the JSON. A function of such a column is not bounded by it.
+    """Return True if one of Spark's expressions is a column with a watermark, or a window of one."""
+    # The JSON does not contain this. A function of such a column is not bounded by the watermark.
     return any(
         column.getClass().getSimpleName() == "AttributeReference" and column.metadata().contains(_WATERMARK)
         for column in items(expressions)
@@ -84,7 +84,7 @@ def has_watermark(expressions: Any) -> bool:
 
 
 def classes_in(fields: Any) -> Iterator[tuple[str, dict[str, Any]]]:
-    """Each expression in the fields of a node: the name of its class and its own fields."""
+    """Yield each expression in the fields of a node: its class name and its own fields."""
     if isinstance(fields, list):
         for part in fields:
             yield from classes_in(part)

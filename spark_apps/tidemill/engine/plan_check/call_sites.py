@@ -1,4 +1,4 @@
-"""Which line of a transform made which DataFrame: seen while it runs, not guessed from its text."""
+"""The line of a transform that created each DataFrame, recorded while it runs, not guessed from its text."""
 
 from __future__ import annotations
 
@@ -21,17 +21,18 @@ _LIBRARIES = tuple(
 
 @dataclass(frozen=True)
 class MadeFrame:
-    """A DataFrame and the place in the user's code that made it, as `file:line`."""
+    """A DataFrame and the place in the user's code that created it, as `file:line`."""
 
     frame: DataFrame
     place: str
 
 
 class CallSites:
-    """The DataFrames that a transform makes, in order.
+    """The DataFrames that a transform creates, in order.
 
     Args:
-        folder: With the user's files; a call of anything else counts for the line there that led to it.
+        folder: Folder with the user's files. A call from other code counts for the line in this folder that
+            led to it.
     """
 
     def __init__(self, folder: Path) -> None:
@@ -40,7 +41,7 @@ class CallSites:
 
     @contextmanager
     def watched(self) -> Iterator[None]:
-        """Watch this thread: each call into pyspark that gives a DataFrame to code outside of it."""
+        """Record each call in this thread that returns a DataFrame from pyspark to code outside pyspark."""
         before = sys.getprofile()
         sys.setprofile(self._look)
         try:
@@ -62,14 +63,14 @@ class CallSites:
 
 @dataclass(frozen=True)
 class FailedCall:
-    """The line of the user's code that failed, and the pyspark method that it called; empty if none."""
+    """The failed line of the user's code, and the pyspark method that it called; empty if none."""
 
     place: str
     method: str
 
 
 def failed_call(traceback: TracebackType | None, folder: Path) -> FailedCall | None:
-    """Where the user's code failed: the last line in the folder of the user's files; None for a query."""
+    """Return the last line of the traceback in the folder of the user's files; None for a query."""
     steps = []
     while traceback is not None:
         steps.append((traceback.tb_frame, traceback.tb_lineno))

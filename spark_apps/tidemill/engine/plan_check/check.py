@@ -1,4 +1,4 @@
-"""Checking what a transform made, before anything is started."""
+"""The check of a transform's result before anything is started."""
 
 from __future__ import annotations
 
@@ -27,18 +27,18 @@ from tidemill.names import SOURCE_NAME
 from tidemill.spec.project import Pipeline
 from tidemill.spec.transform_rules import Rule
 
-# Most of plans that is read to find a line, in characters: a few seconds, for a transform of a hundred steps.
-# Beyond it the error names no line.
+# Maximum size of the plans that are read to find a line, in characters: a few seconds, for a transform with a
+# hundred steps. Beyond it the error names no line.
 MOST_READ = 20_000_000
 
 
 @dataclass(frozen=True)
 class Finding:
-    """What a transform does.
+    """A finding in a transform.
 
     Args:
-        rule: Whether it is refused, why, and what to do instead.
-        error: The same with its facts.
+        rule: The rule: refusal or warning, the reason, and the alternative.
+        error: The error of the rule with facts.
     """
 
     rule: Rule
@@ -52,14 +52,14 @@ def check_stream(
     calls: CallSites,
     window: EventWindow | None = None,
 ) -> list[Finding]:
-    """What a transform made, against Spark's rules and ours; refusals first. Starts and reads nothing.
+    """Check the result of a transform by Spark's rules and ours; refusals come first. Start and read nothing.
 
     Args:
-        pipeline: Whose transform it is.
-        rows: What it was given, streams by name.
-        result: What it gave back.
-        calls: What was seen of its calls.
-        window: The windows that its rows are proven to be made of, if any.
+        pipeline: Pipeline of the transform.
+        rows: Input of the transform, streams by name.
+        result: Output of the transform.
+        calls: Recorded calls of the transform.
+        window: The proven event-time windows of its rows, if any.
     """
     given = {name: root_of(stream) for name, stream in rows.items()}
     root = root_of(result)
@@ -81,14 +81,14 @@ def check_stream(
         own += brings_together(root)
     found += [(rule, detail, node) for rule, detail, node in own if rule not in seen]
     if pipeline.spec.keeps_late:
-        # The declaration allows it with one stream only.
+        # The declaration allows `late: table` only with one stream.
         found += late_findings(given[SOURCE_NAME], root, pipeline.spec.source.is_kafka, window)
     findings = [_finding(pipeline, *one, calls) for one in found]
     return sorted(findings, key=lambda finding: finding.rule.warns)
 
 
 def refuse_or_warn(findings: list[Finding]) -> list[Finding]:
-    """What is only to be reported.
+    """Return the findings, which are only warnings.
 
     Raises:
         SpecError: TIDE-PLAN-…, the first refusal.
@@ -109,9 +109,10 @@ def _finding(pipeline: Pipeline, rule: Rule, reason: str, node: Node | None, cal
 
 
 def _place_of(node: Node, calls: CallSites) -> str | None:
-    """The line of the call that made an operation: the first whose result holds it.
+    """Return the line of the call that created an operation: the first whose result contains the operation.
 
-    None if no result does, as where Spark numbered the columns anew: a line is named only if it is sure.
+    None if no result contains it, e.g. because Spark has renumbered the columns. A line is named only if it
+    is certain.
     """
     read = 0
     for made in calls.made:

@@ -1,4 +1,4 @@
-"""Whether a condition on the rows of a table is one of each row alone, by Spark's analysed plan."""
+"""A check by Spark's analysed plan that a condition on a table's rows depends on each row alone."""
 
 from __future__ import annotations
 
@@ -10,16 +10,16 @@ from pyspark.sql.types import BooleanType
 from tidemill.engine.plan_check.analysed import classes_in, node_of, plan_of
 from tidemill.engine.scala import items
 
-# Kinds of nodes that a condition of one row needs: the rows, and the condition beside them.
+# Kinds of nodes that a condition on one row may have: the rows, and the projection with the condition.
 _OF_ONE_ROW = ("Project", "LocalRelation", "LogicalRDD")
 _CLOCKS = ("CurrentBatchTimestamp", "CurrentDate", "CurrentTime", "CurrentTimestamp", "LocalTimestamp", "Now")
 
 
 def why_not_of_one_row(rows: DataFrame, condition: str) -> str:
-    """Why a condition cannot decide about each row by that row alone, the same each time; empty if it can.
+    """Return why a condition does not depend on each row alone, or is not repeatable; empty if it is valid.
 
     Args:
-        rows: A frame without rows, of the columns.
+        rows: A frame without rows, with the columns.
         condition: SQL.
     """
     try:

@@ -1,4 +1,4 @@
-"""Whether Spark can forget the rows that a join of two streams keeps, by the rule that Spark itself uses."""
+"""A check that Spark can drop the stored rows of a join of two streams, by Spark's own rule."""
 
 from __future__ import annotations
 
@@ -11,13 +11,13 @@ from pyspark.sql import SparkSession
 
 from tidemill.engine.scala import items
 
-# A watermark, in milliseconds, to ask Spark whether a join's condition makes a bound of it. Above 2^31, so
-# that it reaches Java as a Long.
+# Any watermark, in milliseconds, to ask Spark for the bound that a join's condition gives. It is above 2^31,
+# so that it reaches Java as a Long.
 _ANY_WATERMARK = 10**12
 
 
 def unbounded_sides(join: Any, jvm: Any) -> list[str]:
-    """The sides of a join, Spark's object, whose rows it keeps for ever."""
+    """Return the sides of a join, Spark's object, whose rows Spark keeps for ever."""
     helper = jvm.org.apache.spark.sql.catalyst.analysis.StreamingJoinHelper
     if helper.isWatermarkInJoinKeys(join):
         return []
@@ -31,14 +31,14 @@ def unbounded_sides(join: Any, jvm: Any) -> list[str]:
 
 
 def bounded_when_optimized(plan: Any, session: SparkSession) -> bool:
-    """Whether each join of two streams is bounded as it will run: with the conditions of a later `where`.
+    """Return True if each join of two streams is bounded at run time, with the conditions of a later `where`.
 
     Args:
         plan: Spark's object, analysed.
-        session: Whose optimizer moves the conditions.
+        session: Session whose optimizer moves the conditions.
     """
     try:
-        # The optimizer itself: only its rules are wanted, nothing of an execution.
+        # Only the optimizer's rules are needed, not an execution.
         optimized = session._jsparkSession.sessionState().optimizer().execute(plan.clone())
         joins = list(_joins_of_streams(optimized))
         return bool(joins) and not any(unbounded_sides(join, session._jvm) for join in joins)

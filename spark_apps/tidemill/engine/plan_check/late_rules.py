@@ -1,4 +1,4 @@
-"""Where late rows go into a table: each must get there, and once, and one should know which ones do."""
+"""Rules for pipelines with a late table: each late row must reach it exactly once, by a clear rule."""
 
 from __future__ import annotations
 
@@ -13,13 +13,13 @@ Found = tuple[Rule, str, Node]
 
 
 def late_findings(given: Node, root: Node, has_offsets: bool, window: EventWindow | None) -> Iterator[Found]:
-    """What is found in a plan: rule, detail, operation; each rule once.
+    """Yield the findings in a plan: rule, detail, operation; each rule at most once.
 
     Args:
-        given: Plan of the rows that the transform got, without their watermark.
-        root: Plan of what it made of them.
-        has_offsets: Whether each record has an offset, by which one that is read twice is known.
-        window: The windows that its rows are proven to be made of, if any.
+        given: Plan of the transform's input, without its watermark.
+        root: Plan of its output.
+        has_offsets: True if each record has an offset, by which a record that is read twice is recognized.
+        window: The proven event-time windows of its rows, if any.
     """
     shape_of_input, all_shapes = shapes(given)[id(given)], shapes(root)
     nodes = list(root.walk())
@@ -42,7 +42,10 @@ def _has_order(node: Node) -> bool:
 
 
 def _by_own_time(nodes: list[Node], window: EventWindow | None) -> Iterator[Found]:
-    """A deduplication goes by a row's own time in Spark, too: windows after it get nothing else."""
+    """Yield a finding if late rows are decided by the row's own time.
+
+    A deduplication also uses it in Spark, so windows after a deduplication receive the same rows.
+    """
     sums = [node for node in nodes if node.kind == "Aggregate" and is_stream(node)]
     if not sums or any(node.kind == "Deduplicate" for node in nodes):
         return

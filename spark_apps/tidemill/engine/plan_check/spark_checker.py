@@ -1,4 +1,4 @@
-"""Spark's own list of what a stream cannot do, asked before a query is started."""
+"""Spark's own check for operations that a stream cannot do, run before a query is started."""
 
 from __future__ import annotations
 
@@ -32,7 +32,7 @@ from tidemill.spec.transform_rules import (
     Rule,
 )
 
-# Spark's words for what it refuses; the first match decides.
+# Spark's messages for refused operations; the first match decides.
 _RULES: tuple[tuple[str, Rule], ...] = (
     (r"^Sorting is not supported", SORT),
     (r"^(?:Limits are|Offset is) not supported", LIMIT),
@@ -51,18 +51,18 @@ _RULES: tuple[tuple[str, Rule], ...] = (
     (r"^Expression\(s\): monotonically_increasing_id", RANDOM),
 )
 
-# What Spark speaks of where it does not name the operation.
+# The operation that Spark's message concerns, if the message does not name it.
 _ABOUT = {NO_WATERMARK: "Aggregate", SESSION_MODE: "Aggregate", ROW_WINDOW: "Window"}
 
 
 @dataclass(frozen=True)
 class Refused:
-    """What Spark refuses.
+    """An operation that Spark refuses.
 
     Args:
-        rule: Which one it is.
-        reason: Spark's first line.
-        node: The operation; None where it is not known.
+        rule: The matching rule.
+        reason: First line of Spark's message.
+        node: The operation; None if it is not known.
     """
 
     rule: Rule
@@ -71,11 +71,11 @@ class Refused:
 
 
 def ask_spark(result: DataFrame, root: Node, mode: OutputMode) -> Refused | None:
-    """What Spark would say if the query was started; None if it would start.
+    """Return the error that Spark would raise at the start of the query; None if it would start.
 
     Args:
-        result: What the sinks would get.
-        root: Its plan.
+        result: Rows for the sinks.
+        root: Plan of the result.
         mode: Spark's output mode.
     """
     jvm: Any = result.sparkSession._jvm
@@ -88,13 +88,13 @@ def ask_spark(result: DataFrame, root: Node, mode: OutputMode) -> Refused | None
 
 
 def output_mode_of(result: DataFrame, mode: OutputMode) -> Any:
-    """Spark's object of an output mode."""
+    """Return Spark's object of an output mode."""
     jvm: Any = result.sparkSession._jvm
     return getattr(jvm.org.apache.spark.sql.streaming.OutputMode, mode.capitalize())()
 
 
 def reason_of(error: AnalysisException) -> str:
-    """Spark's first line."""
+    """Return the first line of Spark's message."""
     return str(error).strip().partition("\n")[0].rstrip(";")
 
 
@@ -102,14 +102,14 @@ def _refused(error: AnalysisException, root: Node) -> Refused:
     reason = reason_of(error)
     rule = next((rule for pattern, rule in _RULES if re.search(pattern, reason)), OTHERWISE)
     if rule is NO_WATERMARK and (distinct := _only(root, "Distinct")) is not None:
-        # To Spark, an aggregation by all columns.
+        # Spark plans it as an aggregation by all columns.
         return Refused(DUPLICATES, reason, distinct)
     return Refused(rule, reason, named_node(error) or _only(root, _ABOUT.get(rule, "")))
 
 
 def named_node(error: AnalysisException) -> Node | None:
-    """The operation that Spark attaches to its error."""
-    # Kept by pyspark of an error that Java raised; its class has a plan if Spark knows one.
+    """Return the operation that Spark attaches to its error."""
+    # pyspark keeps the error that Java raised; its class has a plan if Spark knows one.
     origin = getattr(error, "_origin", None)
     if origin is None or "plan" not in dir(origin):
         return None

@@ -1,4 +1,4 @@
-"""What Spark accepts in a stream and does wrongly, or not for long; and what a user should know of it."""
+"""Rules for operations that Spark accepts in a stream but that give wrong results or stop working later."""
 
 from __future__ import annotations
 
@@ -44,8 +44,8 @@ _RULE_OF_EXPRESSION = {
 }
 
 
-# Nodes that make of each row of a stream what they make of it alone. Functions over batches of rows, such as
-# mapInPandas, may do more, but keep nothing from one batch of the stream to the next.
+# Nodes that process each row of a stream alone. Functions over batches of rows, such as mapInPandas, may do
+# more, but keep nothing from one batch of the stream to the next.
 _ONE_BY_ONE = frozenset(
     {
         *("EventTimeWatermark", "Expand", "Filter", "Generate", "Project"),
@@ -60,14 +60,14 @@ _ONE_BY_ONE = frozenset(
 def own_findings(
     given: Mapping[str, Node], root: Node, plan: Any, mode: OutputMode, session: SparkSession
 ) -> list[Found]:
-    """What our own rules find: rule, detail, operation.
+    """Return the findings of our own rules: rule, detail, operation.
 
     Args:
-        given: Plans of the streams that the transform got, by name.
-        root: Plan of what it made of them.
-        plan: Spark's object of the latter.
+        given: Plans of the transform's input streams, by name.
+        root: Plan of its output.
+        plan: Spark's object of the output plan.
         mode: Spark's output mode.
-        session: Of the rows.
+        session: Session of the rows.
     """
     found = list(_analysed(list(given.values()), root, plan, mode, session._jvm))
     found += [(rule, name, root) for rule, name in _uses(list(given), plan)]
@@ -77,9 +77,9 @@ def own_findings(
 
 
 def with_unbounded_state(found: Iterable[Found]) -> list[Found]:
-    """Report what keeps its state for ever, where that is accepted, instead of refusing it.
+    """Replace refusals of unbounded state by warnings, for a pipeline that accepts it.
 
-    An outer or a semi join stays refused: it must find out that a row has no match.
+    An outer or semi join is still refused, because it must find out that a row has no match.
     """
     return [
         (UNBOUNDED_STATE, detail, node)
@@ -95,9 +95,9 @@ def _is_inner_and_unbounded(rule: Rule, node: Node) -> bool:
 
 
 def _uses(names: Sequence[str], plan: Any) -> Iterator[tuple[Rule, str]]:
-    """Which of several streams the result does not use exactly once."""
+    """Yield the streams, of several, that the result does not use exactly once."""
     leaves = [leaf for leaf in items(plan.collectLeaves()) if leaf.isStreaming()] if len(names) > 1 else []
-    # One of its own has no name; that is said already.
+    # A source that the transform creates itself has no name; another rule reports it.
     used = Counter(leaf.sourceIdentifyingName().toString() for leaf in leaves)
     for name in names if len(names) > 1 else ():
         uses = used[f'name="{name}"']
@@ -121,7 +121,7 @@ def _analysed(given: Sequence[Node], root: Node, plan: Any, mode: OutputMode, jv
 
 
 def _of_expressions(node: Node) -> Iterator[Found]:
-    """Functions whose result is not one of their arguments; each once for a node."""
+    """Yield functions whose result does not depend only on their arguments; each once per node."""
     names: dict[str, Rule] = {}
     for name, fields in classes_in([value for key, value in node.fields.items() if key != "class"]):
         if name in _RULE_OF_EXPRESSION:
@@ -153,10 +153,10 @@ def _of_state(node: Node, known: Any, mode: OutputMode) -> Iterator[Found]:
 
 
 def endless_runs(root: Node, plan: Any) -> list[Found]:
-    """What keeps a run to the end of its source from ending.
+    """Return the operations that keep an incremental run from ending.
 
     Args:
-        root: Plan of what the transform made.
+        root: Plan of the transform's output.
         plan: Spark's object of it.
     """
     return [
@@ -165,7 +165,7 @@ def endless_runs(root: Node, plan: Any) -> list[Found]:
 
 
 def needing_rocksdb(root: Node) -> list[Found]:
-    """What Spark's store in memory cannot hold."""
+    """Return the operations that need RocksDB, because Spark's in-memory store does not support them."""
     return [(NEEDS_ROCKSDB, node.kind, node) for node in root.walk() if _has_own_state(node)]
 
 
@@ -174,41 +174,41 @@ def _has_own_state(node: Node) -> bool:
 
 
 def brings_together(root: Node) -> list[Found]:
-    """What is not known to take a stream's rows one by one: parts of a batch tell nothing of the whole.
+    """Return an operation that may combine rows of a stream, so that parts of a batch give other results.
 
     Args:
-        root: Plan of what the transform made.
+        root: Plan of the transform's output.
     """
     found = [node for node in root.walk() if is_stream(node) and not _takes_rows_one_by_one(node)]
-    # The lowest is what the user wrote; those above it may be Spark's.
+    # The lowest operation is the user's; those above it may be Spark's.
     return [(STATE_AND_POISON, node.kind, node) for node in found[-1:]]
 
 
 def keeps_no_state(root: Node) -> bool:
-    """Return True if each operation takes its rows one by one, so that none has state.
+    """Return True if each operation processes its rows one by one, so that none has state.
 
-    Below a reference to a part of a query nothing tells whether its rows are a stream's.
+    Below a reference to a common table expression, the plan does not show if its rows come from a stream.
     """
     return all(_takes_rows_one_by_one(node) and node.kind != "CTERelationRef" for node in root.walk())
 
 
 def _takes_rows_one_by_one(node: Node) -> bool:
     if node.kind == "Join":
-        # Of a query's own parts nothing tells here whether they are streams.
+        # For common table expressions, the plan does not show here if they are streams.
         named = (any(below.kind == "CTERelationRef" for below in child.walk()) for child in node.children)
         return sum(map(is_stream, node.children)) == 1 and not any(named)
     return node.kind in _ONE_BY_ONE or not node.children
 
 
 def _by_clock(node: Node, known: Any) -> bool:
-    """Whether it is a `transformWithState` whose timers and times to live go by the clock."""
+    """Return True for a `transformWithState` whose timers and TTL use processing time."""
     if not _has_own_state(node):
         return False
     return str(known.timeMode().toString()) == "ProcessingTime"
 
 
 def _of_join(node: Node, join: Any, jvm: Any) -> Iterator[Found]:
-    """A join of two streams, each of whose sides Spark must be able to forget."""
+    """Yield a join of two streams if Spark can never drop the rows of one of its sides."""
     if not all(is_stream(child) for child in node.children):
         return
     unbounded = unbounded_sides(join, jvm)

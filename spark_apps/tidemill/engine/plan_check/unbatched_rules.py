@@ -1,4 +1,4 @@
-"""What a transform must not do where rows are written as they come. Spark finds some of it too late."""
+"""Rules for transforms whose rows are written continuously. Spark finds some violations too late."""
 
 from __future__ import annotations
 
@@ -16,8 +16,8 @@ from tidemill.spec.transform_rules import NOT_CONTINUOUS, NOT_REAL_TIME, Rule
 
 Found = tuple[Rule, str, Node]
 
-# Nodes of an analysed plan that become operators of Spark's list for real-time mode (RealTimeModeAllowlist).
-# Of a join only that with rows which are no stream, as a broadcast.
+# Nodes of an analysed plan that become operators on Spark's list for real-time mode (RealTimeModeAllowlist).
+# A join is allowed only with static rows, as a broadcast.
 _IN_REAL_TIME = frozenset(
     {
         *("Expand", "Filter", "Generate", "Join", "Project", "ResolvedHint", "SubqueryAlias", "View"),
@@ -27,12 +27,12 @@ _IN_REAL_TIME = frozenset(
 
 
 def unbatched_findings(spec: PipelineSpec, result: DataFrame, root: Node) -> list[Found]:
-    """What is found: rule, detail, operation; empty for a pipeline of batches.
+    """Return the findings: rule, detail, operation; empty for a pipeline with batches.
 
     Args:
         spec: The pipeline.
-        result: What its transform made.
-        root: Plan of it.
+        result: Output of its transform.
+        root: Plan of the output.
     """
     trigger = spec.run.trigger_of(spec.run.mode)
     plan, mode = plan_of(result), output_mode_of(result, spec.output_mode)
@@ -54,7 +54,7 @@ def _asked(rule: Rule, ask: Callable[[], object], root: Node) -> Iterator[Found]
 
 
 def _in_real_time(root: Node) -> Iterator[Found]:
-    """The lowest such operation is what the user wrote; those above it may be Spark's."""
+    """Yield the lowest operation that is not allowed, which is the user's; those above it may be Spark's."""
     below = [node for node in root.walk() if node.children and is_stream(node)]
     other = [node for node in below if not _is_allowed(node)]
     if other:
