@@ -151,11 +151,12 @@ e2e-core: setup ## what CI runs of e2e, after `make images`: install, kill, drai
 BY_HAND := tests/soak tests/e2e tests/azure tests/mlflow tests/demo tests/browser
 
 .PHONY: check fix
-check: setup ## lint, format, types, import directions, generated files, fixtures of the late tiers; changes nothing
+check: setup ## lint, format, types, import directions, plain English, generated files, fixtures of the late tiers; changes nothing
 	$(BIN)/ruff check .
 	$(BIN)/ruff format --check .
 	$(BIN)/mypy
 	$(BIN)/lint-imports
+	@$(BIN)/python -m tests.plain_english
 	$(BIN)/tidemill dev generate --check
 	@$(BIN)/python -m pytest -q --setup-plan $(BY_HAND) > .cache/fixtures.txt || { cat .cache/fixtures.txt; exit 1; }
 

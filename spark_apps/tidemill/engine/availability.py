@@ -26,7 +26,7 @@ FIRST_WAIT_SECONDS = 1.0
 LONGEST_WAIT_SECONDS = 30.0
 
 # Maximum time for which one driver retries before it exits with 69, in seconds. The control plane starts it
-# again after a pause. A new process also drops outdated network state, such as cached addresses.
+# again after a pause. A new process also drops outdated network state.
 PATIENCE_SECONDS = 600.0
 
 # Errors that Spark reports when a broker refuses a token, or when a client cannot get a token.

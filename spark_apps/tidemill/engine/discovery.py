@@ -284,5 +284,5 @@ def _check_count(pipeline: Pipeline, name: str, columns: Node) -> None:
 
 
 def _some(columns: list[str]) -> list[str]:
-    """Return at most 20 names, because there may be as many as the data has."""
+    """Return at most 20 names and the number of others, because the names come from the data."""
     return columns if len(columns) <= 20 else [*columns[:20], f"and {len(columns) - 20} more"]

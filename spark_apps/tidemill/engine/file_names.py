@@ -1,4 +1,4 @@
-"""Reports about files: declared columns that no file has, unknown names, files that Java cannot open."""
+"""Reports of declared columns that no file has, other names in files, and files that Java cannot open."""
 
 from __future__ import annotations
 

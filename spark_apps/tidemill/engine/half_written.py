@@ -170,7 +170,7 @@ def check_same_set_aside(entry: LedgerEntry, held: Mapping[str, LedgerEntry], le
 
 
 def _decides_alike(began: LedgerEntry, now: LedgerEntry) -> bool:
-    """Return True if both entries have the same rules; also for entries from before rules were digested."""
+    """Return True if both entries accept the same records; old entries without a digest match any rules."""
     if (began.source_schemas or now.source_schemas) != now.source_schemas:
         return False
     if began.poison_records != now.poison_records:

@@ -55,7 +55,7 @@ class Meanwhile:
     Args:
         drain: Checked before each batch; another thread or a step may request it.
         step_done: Called after each step of a batch.
-        admitted: Called between the gate and the first batch, to simulate actions of other processes.
+        admitted: Called between the gate and the first batch, when other processes may act.
         begins: Called with the reporter of the run, before its first event.
         begun: Batch that must finish with the tables with which it began.
     """

@@ -39,7 +39,7 @@ class RecordsAside:
         self.may_come = may_come
         self.table = table
         self._step_done = step_done
-        # If a range is read again, the records that were set aside when it was first read.
+        # If a past is read again (warm start), the records that were set aside when it was first read.
         self.known: Known = NOTHING_KNOWN
         self._log = TableLog(table.path)
 

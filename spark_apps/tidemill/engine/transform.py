@@ -96,7 +96,7 @@ def _call(
     rows: Mapping[str, DataFrame],
     named: Mapping[str, DataFrame | Model],
 ) -> DataFrame:
-    """Call the transform. A function of one source may name it freely; several sources are passed by name.
+    """Call the transform: with one source by position, with several sources or a query by name.
 
     Tables and models (`named`) are also passed by name.
     """

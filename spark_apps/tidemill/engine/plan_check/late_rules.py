@@ -1,4 +1,4 @@
-"""Rules for pipelines with a late table: each late row must reach it exactly once, by a clear rule."""
+"""Rules for a late table: each late row must reach it once, and users must know which rows are late."""
 
 from __future__ import annotations
 
