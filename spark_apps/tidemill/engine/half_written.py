@@ -50,7 +50,7 @@ class QueryStart:
 
     @property
     def settled_for(self) -> int | None:
-        """Batch that is joined with what this start reads, even if there are newer contents."""
+        """Return the batch that is joined with what this start reads, even if there are newer contents."""
         return self.listed_for if self.begun is None else self.begun.batch_id
 
 
