@@ -1,9 +1,9 @@
 # `make help` lists every command. Each sets up first what it needs.
 .DEFAULT_GOAL := help
 BIN := .venv/bin
-# In this order the processes of `make test` end at about the same time, and no broker idles for long: short
-# files come last, and each process keeps the broker that its first Kafka test has started.
-TIERS := tests/spark tests/airflow tests/kafka tests/unit
+# In this order the processes of `make test` end at about the same time: the longest file comes first and short
+# files come last. Each process keeps the broker that its first Kafka test has started.
+TIERS := tests/kafka/test_verb_matrix.py tests/spark tests/airflow tests/kafka tests/unit
 # Each target keeps the results of its newest run, for `make coverage-table`.
 PYTEST = $(BIN)/python -m pytest -q --junitxml .cache/results/$@.xml
 # Three, because tests wait a lot; files are handed out in the order in which they are named.

@@ -62,12 +62,14 @@ ROOT = Path(__file__).parents[2]
 
 # Programs other than `tidemill` that a page may run, and why no test does.
 OTHER_PROGRAMS = {
+    "cp": "copies files that only the operator has",
     "df": "the disks of this machine",
     "dmesg": "the kernel's log of this machine",
     "grep": "filters what another one prints",
     "helm": "changes the release in a cluster",
     "kubectl": "asks a cluster",
     "ps": "every process of this machine",
+    "rsync": "copies files that only the operator has",
 }
 
 # Errors of a symptom that no story brings about, and the test that does: they need Spark, a broker or a race.
@@ -121,6 +123,10 @@ SHOWN_ELSEWHERE = {
     "TIDE-SINK-026": "tests/unit/engine/test_error_classes.py",
     "TIDE-SINK-027": "tests/unit/engine/test_error_classes.py",
     "TIDE-SINK-028": "tests/unit/engine/test_error_classes.py",
+    "TIDE-JOIN-001": "tests/spark/test_joined_files.py",
+    "TIDE-JOIN-002": "tests/spark/test_joined_files.py",
+    "TIDE-JOIN-003": "tests/spark/test_joined_files.py",
+    "TIDE-JOIN-004": "tests/spark/test_joined_files.py",
     "TIDE-SRC-012": "tests/spark/test_spark_errors.py",
     "TIDE-SRC-013": "tests/unit/engine/test_error_classes.py",
     "TIDE-SRC-014": "tests/spark/test_spark_errors.py",

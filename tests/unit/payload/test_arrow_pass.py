@@ -33,8 +33,10 @@ def test_what_later_tasks_make_is_still_collected(monkeypatch: pytest.MonkeyPatc
     made: list[object] = [[]]
     arrow_pass.freeze_modules()
     assert any(one is made for one in gc.get_objects())
-    assert gc.get_freeze_count() == frozen
+    # Frozen objects may have been released since.
+    assert gc.get_freeze_count() <= frozen
     # A task has imported a module more.
     monkeypatch.setitem(arrow_pass._FROZEN, "modules", arrow_pass._FROZEN["modules"] - 1)
+    before = gc.get_freeze_count()
     arrow_pass.freeze_modules()
-    assert gc.get_freeze_count() > frozen
+    assert gc.get_freeze_count() > before
