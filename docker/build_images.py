@@ -34,7 +34,7 @@ class Builder:
 
     Args:
         program: The program with the options that every call needs.
-        build: The verb that builds, with its options.
+        build: The subcommand that builds, with its options.
     """
 
     program: tuple[str, ...]

@@ -41,7 +41,7 @@ DAILY = {
 # One for all streams together, and one for any of them.
 SINGLE = {"tidemill_streams", "game_day", "shadow_run"}
 
-# A DAG for each verb of `tidemill checkpoint` that changes something.
+# A DAG for each operation of `tidemill checkpoint` that changes something.
 RUNBOOKS = {
     f"checkpoint__{verb}"
     for verb in (

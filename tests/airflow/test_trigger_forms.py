@@ -72,7 +72,7 @@ def begin(dag: Any, conf: dict[str, Any]) -> None:
 def test_every_form_has_a_case(dags: dict[str, Any]) -> None:
     with_form = {dag_id for dag_id, dag in dags.items() if dag.params}
     verbs = {dag_id for dag_id in with_form if dag_id.startswith("checkpoint__")}
-    # One form of a verb stands for all: `tests/unit/control/test_verb_forms.py` has each of them.
+    # One form of an operation stands for all: `tests/unit/control/test_verb_forms.py` has each of them.
     assert with_form - verbs == {dag_id for dag_id, *_ in MISTYPED} - verbs
 
 

@@ -1,4 +1,4 @@
-"""Row S38: executors follow the lag, and each row is in the table once although executors come and go."""
+"""Executors scale with the lag, and scaling neither loses nor duplicates a row (row S38)."""
 
 from __future__ import annotations
 
@@ -13,7 +13,7 @@ from tests.support.platform import WINDOWS, Platform
 from tidemill.airflow_names import STREAMS_DAG_ID
 from tidemill.engine.kubernetes_conf import IDLE_SECONDS
 
-# Of values.yaml: one executor to three, of one core each.
+# A size in values.yaml with one to three executors of one core each.
 SIZE, MOST = "elastic", 3
 
 # More events a second than one core keeps up with, so that tasks of four partitions wait for longer than the

@@ -1,7 +1,7 @@
-"""Every verb of a checkpoint, for every kind of table and state of the stream, ends with a running pipeline.
+"""Every checkpoint operation, for every kind of table and state of the stream, ends with a running pipeline.
 
-One pipeline writes each kind of appended table and one each kind of merged table, so a verb acts on several
-at once. They run twice, and each test works on a copy of their folder. Spark's part of a verb
+One pipeline writes each kind of appended table and one each kind of merged table, so an operation acts on
+several at once. They run twice, and each test works on a copy of their folder. Spark's part of an operation
 runs in the session of the tests.
 """
 
@@ -37,7 +37,7 @@ from tidemill.errors import GateRefusedError
 from tidemill.ledger.table_restore import TableRestore
 from tidemill.spec.project import Pipeline
 
-# A verb with its arguments, and what makes them for a world.
+# An operation with its arguments, and what makes them for a world.
 Words = tuple[str, ...]
 Verb = Callable[["World"], Words]
 Copy = Callable[["World", str], "World"]
@@ -123,11 +123,11 @@ class World:
         )
 
     def ask(self, verb: str, *words: str) -> int:
-        """Ask for a verb to be carried out; returns the exit code."""
+        """Ask for an operation to be carried out; returns the exit code."""
         return self.run("checkpoint", verb, self.name, *words, *BY)
 
     def verb(self, *words: str) -> None:
-        """Carry out a verb that must end well."""
+        """Carry out an operation that must end well."""
         assert self.ask(*words) == 0, self.run.err
 
     def refusal(self) -> GateRefusedError:
@@ -170,7 +170,7 @@ def kept(tmp_path_factory: pytest.TempPathFactory, spark: SparkSession, kafka: K
 
 @pytest.fixture
 def copy_of(tmp_path: Path, capsys: pytest.CaptureFixture[str], monkeypatch: pytest.MonkeyPatch) -> Copy:
-    """Copies a world into the test's own folder, where Spark's parts of verbs run in the tests' session."""
+    """Copy a world into the test's folder. The Spark parts of operations run in the session of the tests."""
 
     def copy(world: World, name: str) -> World:
         shutil.copytree(world.lake.folder, tmp_path / "lake")
@@ -337,7 +337,7 @@ def test_a_verb_that_is_given_up_leaves_a_pipeline_that_the_gates_fixes_bring_ba
 
 
 def advised(fix: str, name: str) -> list[str]:
-    """Return the words of the first verb that a fix names."""
+    """Return the words of the first operation that a fix names."""
     found = re.search(rf"tidemill (?:--\w+ \S+ )*checkpoint (\w+) {name}((?: --\w+ \S+)*)", fix)
     assert found is not None, fix
     return [found[1], *found[2].replace(",", " ").split()]

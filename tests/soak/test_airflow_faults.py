@@ -175,7 +175,7 @@ def test_a_worker_killed_in_each_task_of_a_verb_that_stops_its_stream(world: Fau
     assert all(world.airflow.tries(dag_id, run_id, moment.task_id) > 1 for moment in moments)
     world.until_all_are_there("live")
     world.assert_sound("live")
-    # Two tries of the verb, and one driver.
+    # Two tries of the operation, and one driver.
     assert world.airflow.epoch("live") == epoch + 3
 
 

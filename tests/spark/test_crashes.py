@@ -22,7 +22,7 @@ ORDERS = {
 }
 MINUTE = "2024-01-01T00:{:02}:00Z"
 
-# One arrow sink, then one spark sink: the steps of a batch in their order.
+# Steps of one batch, in order: an arrow sink writes its files and commits, then a spark sink commits.
 STEPS = ["files_written", "committed", "committed"]
 
 

@@ -1,4 +1,4 @@
-"""Project folders with odd legal names: runs, verbs and rows are those of a folder with a plain name.
+"""Project folders with odd legal names: runs, operations and rows are those of a folder with a plain name.
 
 `tests/unit/spec/test_odd_roots.py` has the names that are refused.
 """

@@ -89,12 +89,12 @@ def of_backfill() -> list[Kill]:
 
 
 def of_verb(verb: str, told: str, victim: Victim) -> Kill:
-    """In the task that carries a verb out: in one of the things that it does to the checkpoint."""
+    """In the task that carries an operation out: in one of the things that it does to the checkpoint."""
     at, when = _IN_VERBS[told]
     return _kill(checkpoint_dag_id(verb), "apply", told, at, when, victim)
 
 
-# Places that a verb passes.
+# Places that an operation passes.
 _IN_VERBS: dict[str, tuple[str, When]] = {
     "held": (f"{CARRY_OUT}:take_hold", "after"),
     "begun": (f"{CARRY_OUT}:create_entry", "after"),

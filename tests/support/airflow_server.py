@@ -68,14 +68,14 @@ CHAT = "chat"
 NOTIFY = f"protected: true\nnotify: [{{webhook: {{connection: {CHAT}}}}}]\n"
 
 
-# Two people, where a verb needs the approval of another one.
+# Two people, where an operation needs the approval of another one.
 USER, OTHER_USER = "admin", "bob"
 
 # Streams that run only when a test asks for them: reconciliation is at work from the first minute on.
 ASKED_FOR = ("orders", "refusing", "restarted")
 
 
-# Seconds for an answer next to tests that start Spark: 30 were not enough once.
+# Timeout of a request in seconds while other tests start Spark. 30 seconds were too short once.
 BUSY_ANSWER_SECONDS = 90
 
 
@@ -211,7 +211,7 @@ class Airflow:
         self.api.call("POST", f"{_path(dag_id, run_id)}/clear", {"dry_run": False})
 
     def mark_as_failed(self, dag_id: str, run_id: str, task_id: str) -> None:
-        """As a person does who wants a task to end."""
+        """Mark a task as failed, as a user does to end it."""
         path = f"{_path(dag_id, run_id)}/taskInstances/{task_id}"
         self.api.call("PATCH", path, {"new_state": "failed"})
 
@@ -267,7 +267,7 @@ def airflow_server(folder: Path) -> Iterator[Airflow]:
                 "AIRFLOW__CORE__SIMPLE_AUTH_MANAGER_USERS": f"{USER}:admin,{OTHER_USER}:admin",
                 COMMAND_VARIABLE: "tests.support.fake_driver:fake_driver_command",
                 "PYTHONPATH": project.variables["PYTHONPATH"],
-                # By default it rests a second after each look that found nothing: most of a test's time.
+                # The default pause of 1 second after each idle loop would be most of a test's time.
                 "AIRFLOW__SCHEDULER__SCHEDULER_IDLE_SLEEP_TIME": "0.2",
                 NOTIFIER_VARIABLE: "tests.support.news:notifier",
                 NEWS_VARIABLE: str(folder / "news"),

@@ -78,7 +78,7 @@ def blocks_of(*blocks: Iterable[Event]) -> bytes:
             fastavro.schemaless_writer(block, schema, record)
         for number in (len(records), len(block.getvalue())):
             fastavro.schemaless_writer(content, "long", number)
-        # A block ends with the mark that ends the head.
+        # A block ends with the sync marker, which is the last 16 bytes of the file header.
         content.write(block.getvalue() + head[-16:])
     return content.getvalue()
 

@@ -40,7 +40,7 @@ def planned_otherwise(commit: BatchCommit) -> BatchCommit:
 
 
 def handed_over(path: object, version: int, known: int, request_id: str = "rewind-1") -> TableRestore:
-    """Return a verb's restore of a table whose version N + 1 is batch N: to a version, and into `g0002`."""
+    """Return an operation's restore to a version, into `g0002`, of a table whose version N + 1 is batch N."""
     commit = commit_of(version - 1)
     begun = {"mode": "base", "generation": "g0002", "query_id": request_id, "rows": 0}
     return TableRestore(str(path), version, known, commit.entry.model_copy(update=begun), (commit.app_id,))

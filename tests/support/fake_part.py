@@ -1,4 +1,4 @@
-"""A part of a verb without Spark: does what the file `behaviour/part` in its project folder says.
+"""A part of an operation without Spark: does what the file `behaviour/part` in its project folder says.
 
     answer      writes its arguments as its answer (the default), or what the file `behaviour/part.json` holds
     refuse      ends with a refusal of its own

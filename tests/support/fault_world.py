@@ -139,7 +139,7 @@ class FaultWorld:
         assert state == "success", (run_id, state)
 
     def verb(self, verb: str, name: str, **params: Any) -> str:
-        """Carry a verb of a checkpoint out; the state of its run."""
+        """Carry an operation of a checkpoint out; the state of its run."""
         asked = {"pipeline": name, "reason": "soak", "dry_run": False, **params}
         return self.airflow.run(checkpoint_dag_id(verb), asked)[1]
 

@@ -235,7 +235,7 @@ class History:
         self.versions = {}
 
     def _begin(self, table: Table, generation: str, query: str, batch_id: int | None, to: int) -> None:
-        """Commit a verb's restore: rewind the table, close the old generation, begin the new one."""
+        """Commit an operation's restore: rewind the table, close the old generation, begin the new one."""
         last = max(self.checkpoint.offsets, default=0) if batch_id is None else batch_id
         begun = {"mode": "base", "generation": generation, "query_id": query, "batch_id": batch_id}
         entry = self._entry(table, last).model_copy(update=begun)

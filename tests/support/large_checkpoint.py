@@ -17,7 +17,7 @@ from tidemill.spec.state_store import PROVIDER_SETTING, PROVIDERS
 OPERATORS = ((0, "stateStoreSave"), (1, "dedupe"))
 # Every so many versions there is a snapshot, as with Spark's minDeltasForSnapshot.
 SNAPSHOT_EVERY = 10
-# Of every batch: its watermark, and when it was planned.
+# Watermark and planning time of every batch, in milliseconds since 1970.
 WATERMARK_MS, PLANNED_MS = 1_700_000_000_000, 1_700_000_600_000
 CONF = {"spark.sql.shuffle.partitions": "10", PROVIDER_SETTING: PROVIDERS["rocksdb"]}
 

@@ -1,4 +1,4 @@
-"""The fake driver with the real gate and real batches: after a verb it must be able to start and continue.
+"""The fake driver with the real gate and real batches. After an operation it must be able to continue.
 
 Before its first batch it asks the gate like an engine's driver, and exits the same way if the gate refuses.
 Then it writes one batch as `PaperBatches` does. It adds these behaviours to those of the fake driver:

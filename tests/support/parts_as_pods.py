@@ -1,4 +1,4 @@
-"""Parts of a verb as Jobs over an API server in memory, and what their pods do."""
+"""Parts of an operation as Jobs over an API server in memory, and what their pods do."""
 
 from __future__ import annotations
 
@@ -31,7 +31,7 @@ sinks:
 
 
 class Parts:
-    """A verb on a cluster, and what the pods of its parts do."""
+    """An operation on a cluster, and what the pods of its parts do."""
 
     def __init__(self, project: ClusterProject, api: ApiServerInMemory, patch: pytest.MonkeyPatch) -> None:
         project.on_a_volume(patch)
@@ -44,7 +44,7 @@ class Parts:
         patch.setattr("tidemill.control.spark_part.POLL_SECONDS", 0.01)
 
     def begin(self) -> threading.Thread:
-        """Run the verb in a thread, which waits for its part."""
+        """Run the operation in a thread, which waits for its part."""
         thread = threading.Thread(target=self._run)
         thread.start()
         return thread

@@ -1,4 +1,4 @@
-"""A verb of the command line, in a process of its own, that stands still in a step and goes on later."""
+"""An operation of the command line, in a separate process, that pauses in a step and continues later."""
 
 from __future__ import annotations
 

@@ -198,7 +198,7 @@ def ledger(shown: OnePipeline, limit: Limit = 50) -> list[LedgerLine]:
 
 @api.get("/pipelines/{pipeline}/checkpoints")
 def checkpoints(shown: OnePipeline) -> Checkpoints:
-    """Return generations, executed verbs and backups."""
+    """Return generations, executed operations and backups."""
     with shown.plane() as plane:
         return checkpoints_of(plane, shown.name)
 

@@ -42,7 +42,7 @@ class Answer:
 
 
 def add_to(group: typer.Typer) -> None:
-    """Register the verb."""
+    """Register the command."""
     group.command()(gate)
 
 

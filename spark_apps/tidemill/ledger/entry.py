@@ -221,9 +221,9 @@ class Joined(BaseModel):
 class LedgerEntry(BaseModel):
     """The record of one commit. Spark's writer cannot know `rows` and `event_time` in advance.
 
-    Mode `base` marks a commit of a verb instead of a driver. The generation begins with this commit, and
-    `batch_id` is the last batch in the table. Sources, shape and watermark are those of that batch, and
-    `run_id` is the verb's request.
+    Mode `base` marks a commit that an operation made instead of a driver. The generation begins with this
+    commit. `batch_id` is the last batch in the table, and sources, shape and watermark are those of this
+    batch. `run_id` is the request id of the operation.
 
     `quarantined_rows` and `late_rows` count rows of the batch, so they are the same in the entry of each of
     its outputs. `expectations` counts rows of the entry's own output. `set_aside` has, by output, a digest of

@@ -173,7 +173,7 @@ def _goes(commit: Commit, side: Side, batch_id: int) -> bool:
 
 
 def _late(newest_first: Sequence[Commit], there: Collection[int], side: Side) -> Commit | None:
-    """Return a commit that counts, although a verb had left its generation before."""
+    """Return a commit that counts, although an operation had left its generation before."""
     live: str | None = None
     for commit in reversed(newest_first):
         entry = commit.entry

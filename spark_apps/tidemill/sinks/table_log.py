@@ -109,7 +109,7 @@ class TableLog:
         """
         view = self.refresh()
         transaction = None if view is None else view.transaction_version(commit.app_id)
-        # First, because a verb that closed the id has also restored the table.
+        # First, because an operation that closed the id has also restored the table.
         check_transaction(self.path, transaction, commit)
         self._check_held()
         found = self._find(transaction, commit)

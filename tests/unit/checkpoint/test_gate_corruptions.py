@@ -19,7 +19,7 @@ from tidemill.spec.project import Pipeline
 from tidemill.storage.store import Store
 
 LAST = FIRST + 5
-# Refusals that no verb repairs: a foreign file is moved away by hand, a sink declared elsewhere.
+# Refusals that no operation repairs: a foreign file is moved away by hand, a sink declared elsewhere.
 NO_VERB = ("TIDE-CKPT-014", "TIDE-CKPT-028")
 
 

@@ -122,7 +122,7 @@ def test_another_generation_and_another_pipeline_have_no_part_in_the_facts(
 
 
 def rewound(pipeline: Pipeline, store: Store) -> None:
-    """Batches 0-3 ran; a verb has taken checkpoint and table back to batch 1, into g0002."""
+    """Batches 0-3 ran; an operation has taken checkpoint and table back to batch 1, into g0002."""
     write_checkpoint(checkpoint_of(pipeline), range(4), range(4))
     write_batches(pipeline, range(4))
     read_or_create_current(store, pipeline.layout, "orders")
@@ -198,7 +198,7 @@ def test_a_hold_forbids_the_start_until_it_is_dropped(pipeline: Pipeline, store:
     assert (refused.value.error_id, refused.value.runbook) == ("TIDE-CKPT-029", "hold")
     assert (refused.value.facts["hold"], refused.value.facts["by"]) == ("rewind-1", "anna")
     assert refused.value.fix == hold.to_do
-    # The verb that holds asks the gate at its end.
+    # The operation that holds asks the gate at its end.
     check(gather_facts(store, pipeline, "g0001"))
     drop_hold(store, pipeline.layout, "orders", "rewind-1")
     check_holds(store, pipeline.layout, "orders")

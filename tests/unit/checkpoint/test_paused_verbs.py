@@ -1,4 +1,4 @@
-"""A paused verb that another process finished or cancelled does no damage when it continues."""
+"""A paused operation that another process finished or cancelled does no damage when it continues."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Claims of verbs, backups and the gate about a table are proven by its log, on the real command line."""
+"""The table's log proves what operations, backups and the gate claim about it, on the real command line."""
 
 from __future__ import annotations
 
@@ -87,7 +87,7 @@ VERBS: dict[str, Callable[[Patient], object]] = {
 
 @pytest.fixture(params=VERBS)
 def after_verb(request: pytest.FixtureRequest, patient: Patient) -> Patient:
-    """A verb has ended, and no batch followed."""
+    """An operation has ended, and no batch followed."""
     patient.ran(2)
     patient.has_backup()
     patient.went_on()

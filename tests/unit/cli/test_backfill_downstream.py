@@ -66,7 +66,7 @@ def has_run(drivers: SmallProject, name: str) -> None:
     hour = timedelta(hours=1)
     window = EventWindow(kind="tumbling", length=hour, slide=hour, start_columns=("at",))
     keep_origin(plane.store, pipeline, RowOrigin(window=window, stateful=True))
-    # As the fake driver makes tables.
+    # Create the tables that the fake driver would create.
     for table in ("bronze/readings", f"silver/{name}"):
         write_deltalake(plane.layout.table(table), pa.table({"value": [1]}), mode="ignore")
 

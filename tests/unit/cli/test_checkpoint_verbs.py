@@ -1,4 +1,4 @@
-"""The verbs of `tidemill checkpoint` as one types them: plan first, then --apply, and all on record."""
+"""The operations of `tidemill checkpoint` as one types them: plan first, then --apply, and all on record."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Verbs that start, stop and watch drivers, with real processes that run no Spark."""
+"""Operations that start, stop and watch drivers, with real processes that run no Spark."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Plans of verbs that the audit has kept, as a person reads them."""
+"""Plans of operations that the audit has kept, as a person reads them."""
 
 from __future__ import annotations
 

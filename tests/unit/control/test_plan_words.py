@@ -1,4 +1,4 @@
-"""Plans of verbs in words: what they say must agree with itself."""
+"""Plans of operations in words: what they say must agree with itself."""
 
 from __future__ import annotations
 

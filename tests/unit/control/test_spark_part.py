@@ -1,4 +1,4 @@
-"""Parts of a verb that need Spark: run once, found again, and their errors are the verb's own."""
+"""Parts of an operation that need Spark: run once, found again, and their errors are the operation's own."""
 
 from __future__ import annotations
 

@@ -22,7 +22,7 @@ def entry(number: int | None, generation: str = "g0001", **changes: object) -> L
 
 
 def begins(number: int, generation: str = "g0002", rows: int = 0) -> LedgerEntry:
-    """Return the entry that a verb commits."""
+    """Return the entry that an operation commits."""
     return entry(number, generation, mode="base", rows=rows)
 
 

@@ -281,7 +281,7 @@ def test_each_record_is_of_the_schema_and_message_that_its_header_names() -> Non
     by = decoder(SIMPLE, {7: SIMPLE, 70_000: nested})
     row = {"id": 1, "name": "mill", "size": 2.5}
     assert outcome(by, framed(7, GOOD)) == row
-    # The same place, written out: one number, a zero.
+    # The long form of the same message index: a list of one index, 0.
     assert outcome(by, framed(7, GOOD, b"\x02\x00")) == row
     assert outcome(by, framed(70_000, GOOD, b"\x02\x02")) == row
     assert outcome(by, framed(70_000, GOOD)) == "other_message"

@@ -1,4 +1,4 @@
-"""The page about parts of a verb that need Spark; here there is none that starts."""
+"""The page about parts of an operation that need Spark; here there is none that starts."""
 
 from __future__ import annotations
 

@@ -76,7 +76,7 @@ def columns_changed(patient: Patient) -> None:
 
 
 def last_error_by_the_doctor(patient: Patient) -> list[str]:
-    """With what the last driver ended, and the page for it."""
+    """Return the last driver's error and its runbook page, or an empty list if there is no error."""
     found = patient.doctor().get("TIDE-CKPT-059")
     return [] if found is None else [found["facts"]["error"], found["runbook"]]
 
@@ -90,7 +90,7 @@ def rule_added(patient: Patient) -> None:
 
 
 def half_written(patient: Patient) -> None:
-    """Of batch 2 one of two tables is written, and the driver with the new code refuses the rest."""
+    """Write batch 2 to one of two tables; the driver with the new code refuses to write the other."""
     patient.ran(2, TWO_TABLES)
     patient.batches.write(patient.batches.plan(), TABLE)
     patient.driver_ends("TIDE-SINK-007", 66)
@@ -146,13 +146,13 @@ def moment_is_right(patient: Patient) -> None:
 
 
 def digest_is_read(patient: Patient) -> None:
-    """From what the plan printed."""
+    """Set DIGEST to the digest that the plan has printed."""
     (file,) = (patient.drivers.folder / ".data" / "backfills").glob("*/plan.json")
     patient.values["DIGEST"] = file.parent.name.rpartition("-")[2]
 
 
 def rows_are_staged(patient: Patient) -> None:
-    """As Spark leaves them."""
+    """Record that Spark has staged the rows."""
     progress_of(patient).change(staged_at=datetime.now(UTC))
 
 
