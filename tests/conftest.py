@@ -42,11 +42,11 @@ __all__ = ["azurite_server", "placed_store", "s3_store_server", "store_place", "
 
 TESTS = Path(__file__).parent
 
-# Of each JVM that Spark starts; without the archive, Java says nothing and loads the classes itself.
+# Options of each JVM that Spark starts. Without the archive, Java loads the classes itself without a message.
 JAVA_OPTIONS = (
     "-XX:TieredStopAtLevel=1",
-    # With the first compiler alone Java keeps 48 MB of code: a session of many tests has more, and would
-    # throw away and compile again all the time.
+    # With only the first compiler, Java's code cache is 48 MB. A session of many tests needs more, and Java
+    # would repeatedly discard code and compile it again.
     "-XX:ReservedCodeCacheSize=256m",
     "-XX:+UseSerialGC",
     # Most objects are dead after one test's query; fewer collections than with a third of the heap.
@@ -56,7 +56,7 @@ JAVA_OPTIONS = (
     f"-XX:SharedArchiveFile={TESTS.parent / '.cache/spark.jsa'}",
 )
 os.environ.setdefault("SPARK_SUBMIT_OPTS", " ".join(JAVA_OPTIONS))
-# Of the Java that Spark asks for the command of each of them: half the time.
+# Options of the Java process that builds each JVM's command line. They halve its time.
 os.environ.setdefault("SPARK_LAUNCHER_OPTS", "-XX:TieredStopAtLevel=1 -XX:+UseSerialGC")
 
 

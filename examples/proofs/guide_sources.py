@@ -57,7 +57,7 @@ def files_with_columns_of_their_own(stage: Stage) -> Sequence[Result]:
 
 
 def records_of_a_topic(stage: Stage) -> Sequence[Result]:
-    """By two addresses of the broker, from the beginning."""
+    """Read all records of a topic through two addresses of the broker."""
     t.send_transactions(stage)
     stage.run("raw_transactions")
     seen = stage.rows("bronze/raw_transactions", "kafka_offset")

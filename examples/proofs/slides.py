@@ -31,7 +31,7 @@ def strong() -> list[tuple[object, ...]]:
 
 
 def signals_as_a_batch(stage: Stage) -> Sequence[Result]:
-    """By the pipeline, and by its function alone over the same files: the code is the same."""
+    """Apply the same transform in the pipeline and as a plain function over the same files."""
     from tidemill.engine.transform import load_code
 
     stage.land("landing/signals/1.json", SIGNALS)

@@ -144,7 +144,7 @@ def test_a_run_that_was_told_and_is_cleared_tells_nothing_old(project: SmallProj
 
 
 def test_a_cleared_run_tells_what_was_written_before_if_its_task_could_not(project: SmallProject) -> None:
-    """As when its worker was killed between the driver's end and its word."""
+    """The worker was killed after the driver's end, before the task reported it."""
     from tidemill_airflow.bounded_operators import IncrementalRun
 
     plane = project.plane()
@@ -160,7 +160,7 @@ def test_a_cleared_run_tells_what_was_written_before_if_its_task_could_not(proje
 
 
 def test_a_retry_of_a_task_that_has_told_before_it_was_lost_tells_the_same(project: SmallProject) -> None:
-    """As when its worker was killed before Airflow had its word: the events went with it."""
+    """The worker was killed before Airflow had the task's result, so the events were lost."""
     from tidemill_airflow.bounded_operators import IncrementalRun
 
     plane = project.plane()

@@ -76,7 +76,7 @@ def test_a_webhook_gets_json_with_the_token_of_its_connection(
             {"conn_type": "http", "host": "a.example", "schema": "https", "port": 8443},
             "https://a.example:8443",
         ),
-        # As Airflow reads the URI https://a.example/x/y.
+        # These are the fields that Airflow reads from the URI https://a.example/x/y.
         ({"conn_type": "https", "host": "a.example", "schema": "x/y"}, "https://a.example/x/y"),
     ],
 )

@@ -80,7 +80,7 @@ if len(sys.argv) > 3:
 io, heard = heard, []
 open(os.devnull, "w").close()
 read.clear()
-# As in the process of a task, see `airflow.sdk.get_parsing_context`.
+# Set what Airflow sets in the process of a task, see `airflow.sdk.get_parsing_context`.
 os.environ["_AIRFLOW_PARSING_CONTEXT_DAG_ID"] = "incremental__iot_daily_summary"
 of_a_task = DagBag(sys.argv[1] + "/incrementals.py")
 read_for_a_task = list(read)
@@ -140,7 +140,7 @@ def parse(project: Path, work: Path, *second_folder: Path) -> Mapping[str, Any]:
         "TIDEMILL_PROJECT": str(project),
         # Compiled files are Python's own.
         "PYTHONDONTWRITEBYTECODE": "1",
-        # As a deployment may say.
+        # Set options that a deployment may set.
         "TIDEMILL_POOL": DRIVER_POOL,
         "AIRFLOW__CORE__DEFAULT_TASK_RETRIES": "2",
         "AIRFLOW__CORE__MAX_CONSECUTIVE_FAILED_DAG_RUNS_PER_DAG": "3",

@@ -323,7 +323,7 @@ def test_a_stream_comes_back_if_the_whole_run_of_its_verb_is_marked_as_failed(ai
         "start": "success",
         "end": "failed",
     }
-    # For other tests; red, because a driver that was killed leaves no receipt.
+    # Stop the stream for other tests. The run fails, because a killed driver leaves no receipt.
     airflow.run("stream__orders", {"action": "stop"})
 
 

@@ -393,7 +393,7 @@ def test_a_page_that_cannot_be_made_says_so_and_airflow_starts(
 
     from tidemill_airflow.plugin.streams_plugin import StreamsPlugin
 
-    # As after an upgrade of Airflow that has moved what the page imports.
+    # Let the import fail, as after an Airflow upgrade that moves a module which the page imports.
     monkeypatch.setitem(sys.modules, "tidemill_airflow.plugin.app", None)
     (found,) = StreamsPlugin().fastapi_apps
     for path in ("/", "/api/pipelines"):

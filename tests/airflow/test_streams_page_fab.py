@@ -70,7 +70,7 @@ SEES = {
 OF_RECORDS = ("sample", "log", "quarantine/records")
 OF_ALL = ("", "/explanation", "/history", "/ledger", "/checkpoints", "/backfills", "/quarantine")
 
-# In a row, a rejected record and the reason of its rejection.
+# Text that is in a row, in a rejected record and in the reason of its rejection.
 PAYLOAD = "a-row-of-somebody"
 
 Logged = Callable[[str | None], Login]
@@ -104,7 +104,7 @@ def prepare(project: SmallProject) -> None:
 
 def make_people(environment: Mapping[str, str]) -> None:
     PEOPLE.make(environment)
-    # As dags/README.md says, for a role of our own; Admin gets every permission that exists.
+    # Run the program in dags/README.md for a custom role; Admin gets every permission that exists.
     text = (ROOT / "dags/README.md").read_text()
     (program,) = re.findall(r"```python\n(.*?)```", text, re.DOTALL)
     assert '"Admin"' in program

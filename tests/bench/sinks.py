@@ -139,7 +139,7 @@ def main() -> None:
             create_topic(broker.bootstrap_servers, "copies", 1, {})
             both = SinksBench(bench, arguments.per_batch)
             for sinks in SINKS.values():
-                # Not counted: code is compiled.
+                # Read once without measuring, because code is compiled.
                 both.one_read(sinks)
             results = {name: compare(both, name, arguments.rounds) for name in SINKS}
             bench.spark.stop()

@@ -46,7 +46,7 @@ PEOPLE = People(
     users={"admin": ("Admin",), "team": ("Team",)},
 )
 
-# As long as that of a join of two streams with windows.
+# A plan as long as that of a join of two streams with windows.
 PLAN = "== Physical Plan ==\n" + "+- *(1) Project [id#1, at#2, value#3]\n" * 400
 
 

@@ -31,7 +31,7 @@ class Result:
 
 
 def read_results(folder: Path = RESULTS) -> dict[str, Result]:
-    """By node id without parameters; of several runs, the newest that had the test."""
+    """Return the newest result of each test, by node id without parameters."""
     found: dict[str, Result] = {}
     for file in sorted(folder.glob("*.xml"), key=lambda one: one.stat().st_mtime):
         found.update(_of_file(file))

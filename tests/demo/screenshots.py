@@ -28,7 +28,7 @@ LEAST_BATCHES = 12
 
 
 def begin_backfill(api: AirflowApi) -> None:
-    """Of every window that the stream has closed, in chunks of one."""
+    """Start a backfill of six closed windows, in chunks of one window."""
     plane = DEMO.plane()
     status = read_status(plane.store, plane.layout, WINDOWS)
     assert status is not None

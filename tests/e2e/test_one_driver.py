@@ -119,7 +119,7 @@ def test_whatever_is_done_to_a_stream_never_makes_two_drivers(
         platform.until_healthy(WINDOWS)
         assert watch.is_watching()
     assert at_once(watch.lives.values()) == []
-    # Of all others, the watch has seen how the container ended.
+    # The watch has seen how the containers of all other lives ended.
     forced = [life for life in watch.lives.values() if life.cut_short]
     assert len(forced) <= rounds.done["force-delete"]
     assert rounds.done == Counter([*before, INSTALL_AGAIN, *after])

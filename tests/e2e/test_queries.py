@@ -71,7 +71,7 @@ def opened(told_how: str) -> Any:
 
 
 def see_one(platform: Platform, query: dict[str, Any]) -> None:
-    """By the beginning of its id, as a person reads it."""
+    """Check the query that `queries show` finds by the first digits of its id."""
     shown = platform.tidemill("queries", "show", query["id"][:8])
     for part in (query["id"], query["query_run_id"], query["http"], query["spark_ui"]):
         assert part in shown

@@ -68,7 +68,7 @@ def test_an_image_that_no_node_has_is_given_up_for_the_one_before(platform: Plat
         assert uid_of(back) != uid_of(pod)
         platform.until_batch(BRONZE)
         assert "it runs the version before" in platform.until_reconciled()
-        # As if nothing had been: what is declared again is what runs.
+        # After the rollback, the declared version is the running one again, so nothing restarts.
         platform.release.rollback()
         platform.until_reconciled()
         assert uid_of(platform.driver(BRONZE)) == uid_of(back)

@@ -23,7 +23,7 @@ from tidemill.spec.project import Pipeline
 
 NAMESPACE = "tidemill-e2e-runtime"
 
-# In every cluster that `make e2e` uses: the images are made from it.
+# An image in every cluster that `make e2e` uses, because it is the base of the images.
 IMAGE = "docker.io/library/debian:bookworm-slim"
 
 SLEEPS = "trap 'echo drained; exit 0' TERM; echo awake; sleep 1000 & wait"

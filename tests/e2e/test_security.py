@@ -36,7 +36,7 @@ MAY = {
         "events": {"get", "list"},
         **dict.fromkeys(OBJECTS, EVERY_VERB),
     },
-    # For the Streams page.
+    # These rights are for the Streams page.
     f"{NAME}-api-server": {
         "namespaces": {"get"},
         "pods/log": {"get"},

@@ -82,7 +82,7 @@ def reasons(orders: Orders) -> list[str]:
 
 @pytest.mark.soak
 def test_an_event_leaves_the_quarantine_once_its_window_counts_it(orders: Orders) -> None:
-    """Of windows, only events in the range are in the table; others stay where they are."""
+    """Only events in the range of the windows move into the table; others stay in the quarantine."""
     pipeline = orders.pipeline("windows", WINDOWS.format(window='"5 minutes"'))
     orders.send(20, without="price")
     orders.send(20)

@@ -63,7 +63,7 @@ def send(kafka: Kafka, topic: str, events: list[Event]) -> None:
 
 
 def delete(lake: Lake, table: str, condition: str) -> None:
-    """By hand, as a person who repairs a table would."""
+    """Delete rows by hand, as a user who repairs a table would."""
     lake.spark.sql(f"DELETE FROM delta.`{lake.root}/tables/{table}` WHERE {condition}")
 
 

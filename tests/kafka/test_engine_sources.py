@@ -111,7 +111,7 @@ def test_headers_are_kept_in_order(kafka: Kafka, lake: Lake) -> None:
     topic = kafka.new_topic()
     headers: list[Any] = [
         *(("trace", b"1"), ("trace", b"2"), ("empty", None)),
-        # As IoT Hub names its system properties.
+        # These are IoT Hub's names of its system properties.
         *(("iothub-connection-device-id", b"d1"), ("iothub-enqueuedtime", b"\x00\xff")),
     ]
     producer = Producer({"bootstrap.servers": kafka.bootstrap_servers})

@@ -78,7 +78,7 @@ def test_stream_backfill_and_verify_agree_and_new_expectations_move_the_rows_of_
     assert (minutes(lake, "bronze/readings"), aside(lake)) == (list(range(8)), first)
     assert minutes(lake, "silver/readings") == [6, 7]
 
-    # Of the first nine minutes bronze takes everything now; the tenth keeps what the older rule said.
+    # Bronze now accepts all rows of the first nine minutes. The tenth keeps the result of the older rule.
     pipeline = readings(lake, topic, {"table": "bronze/readings", "expectations": below(100)}, silver)
     plan = pipeline.plan("2024-01-01T00:00:00Z", "2024-01-01T00:09:00Z")
     pipeline.apply(plan)

@@ -104,7 +104,7 @@ def test_records_that_expired_after_they_were_read_are_no_reason(
 def test_a_topic_made_again_with_fewer_or_more_records_is_refused(
     kafka: Kafka, lake: Lake, admin: AdminClient, records: int
 ) -> None:
-    """With more, Spark would notice nothing, and never read the first ones."""
+    """With more records than before, Spark would notice nothing and never read the first ones."""
     topic = kafka.topic_with(READ)
     pipeline = has_run(lake, topic)
     make_again(admin, kafka, topic)

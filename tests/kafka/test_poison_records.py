@@ -21,10 +21,10 @@ from tidemill.errors import DataError, SpecError
 from tidemill.sinks.batch_commit import StepDone, nothing_more
 
 COUNT = 200
-# By number of the reading: Python fails at the first, Spark's arithmetic at the second.
+# Poison records by number of the reading. Python fails at the first, Spark's arithmetic at the second.
 POISON = {61: ("boom", 1), 142: ("fine", 0)}
 ERRORS = {61: "ValueError: no name for a thing", 142: "DIVIDE_BY_ZERO: Division by zero."}
-# Not JSON at all: goes to the quarantine by the payload, in the same batch.
+# Number of a reading that is not JSON. The decoder sends it to the quarantine, in the same batch.
 BROKEN = 170
 
 TRANSFORM = """

@@ -61,7 +61,7 @@ def change(iot: IotLake, old: str, new: str) -> None:
 
 
 def shadowed(iot: IotLake) -> ShadowResult:
-    """Of the batches that are the newest now; in a session in which no query has that name."""
+    """Run a shadow of the newest batches, in a session in which no query has the pipeline's name."""
     pipeline = iot.windows.resolved
     stretch = stretch_of(open_control_plane(pipeline.environment), pipeline, BATCHES)
     return shadow(iot.lake.spark.newSession(), pipeline, stretch)

@@ -43,7 +43,7 @@ def windows_of(hub: CapturedHub, **keys: Any) -> LakePipeline:
 
 
 def reset_warm(pipeline: LakePipeline, start: str) -> dict[str, Any]:
-    """As `tidemill checkpoint reset PIPELINE --from START --warm --apply` does."""
+    """Do what `tidemill checkpoint reset PIPELINE --from START --warm --apply` does."""
     analyse(pipeline.lake.spark, pipeline.started)
     made = parts.reset(pipeline.resolved, start, warm=True)
     store, layout = pipeline.lake.store, pipeline.resolved.layout

@@ -182,7 +182,7 @@ def test_a_worker_killed_in_each_task_of_a_verb_that_stops_its_stream(world: Fau
 @on_sqlite
 @pytest.mark.parametrize("verb", OF_STATE)
 def test_a_worker_killed_inside_a_verb_about_state(world: FaultWorld, verb: str) -> None:
-    """In a repartition, a Spark part rewrites the state, and it survives the worker."""
+    """A repartition's Spark part rewrites the state and survives the worker."""
     kill, fields = action_kills.of_verb(verb, *OF_STATE[verb]), prepared_with_state(world, verb)
     asked = {"pipeline": KEYED, "reason": "soak", "dry_run": False, **fields}
     world.assert_succeeds_by_itself(kill.moment, kill.victim, asked)
@@ -198,7 +198,7 @@ def test_a_worker_killed_while_it_tells_what_a_stream_has_committed(world: Fault
     world.be_at_work("small")
     world.events["small"].send(30)
     world.until_all_are_there("small")
-    # By schedule, each minute.
+    # The schedule runs it each minute.
     world.standing.ask(action_kills.TOLD.moment)
     standing = world.standing.reached(action_kills.TOLD.moment)
     standing.kill(action_kills.TOLD.victim)

@@ -223,7 +223,7 @@ def test_a_hung_driver_is_ended_and_another_one_goes_on(world: FaultWorld) -> No
 
     eventually(is_asked_to_end, "reconciliation sees that it hangs", 240, poll_seconds=1)
     world.standing.settle()
-    # By the end of its grace period it is killed.
+    # It is killed at the end of its grace period.
     eventually(lambda: not leader.is_alive(), "it is gone", 240, poll_seconds=1)
     eventually(events.are_all_there, "another one reads on", PROGRESS_TIMEOUT_SECONDS + 120, poll_seconds=1)
     world.assert_sound("hung")

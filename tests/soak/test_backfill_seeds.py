@@ -37,8 +37,8 @@ from tidemill.dev.iot_events import IotSettings
 # Stories, unless --rounds says otherwise. Inputs take turns.
 SEEDS = 51
 
-# From a driver's start to its end, as shares of the time that the first one took to its first batch: from
-# before Spark is up to well into its batches or chunks.
+# Range of the time until a kill, as a share of the time from the first driver's start to its first batch. It
+# begins before Spark has started, and ends well after the first batches or chunks.
 EARLIEST, LATEST = 0.3, 2.5
 
 # Until the stream has closed windows to process again: their events come within seconds.
@@ -53,7 +53,7 @@ BEFORE_ALL = START - timedelta(hours=3)
 PUBLISHING_STEPS = ("publishing", "published quarantine_added", "published silver/readings", "published")
 
 
-# As the arguments of a plan.
+# A range, as arguments of a plan.
 Range = dict[str, str]
 
 
@@ -133,8 +133,8 @@ class Story:
         self.kills.at_a_random_moment(EARLIEST * self.to_first_batch, LATEST * self.to_first_batch)
 
     def _correct(self) -> None:
-        """From now on the code is right."""
-        # A batch that was begun may be in the table, wholly.
+        """Deploy the corrected code."""
+        # A planned batch may already be in the table.
         batches = CheckpointBatches(self.events.lake.store, str(self.pipeline.checkpoint))
         self.wrong_batch = batches.last_planned() or 0
         planned = batches.offsets(self.wrong_batch)
@@ -188,7 +188,7 @@ class Story:
         return (*FIRST_STEPS, "replaced silver/readings", LAST_STEP, "late_dropped", "chunk_done 0")
 
     def _carry_out(self, plan: BackfillPlan, steps: tuple[str, ...]) -> None:
-        """To the end, after one or two kills."""
+        """Complete the plan after one or two kills."""
         step = self.chance.choice(steps)
         self.killed[step] += self.backfills.try_to_kill_at(plan, step)
         if self.chance.random() < 0.5:

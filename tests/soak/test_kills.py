@@ -22,7 +22,7 @@ from tests.support.kill_story import Kills, flowing
 from tidemill.dev.iot_events import IotSettings
 from tidemill.dev.produce import Target
 
-# Of each driver, unless --rounds says otherwise.
+# Number of kills of each driver, unless `--rounds` sets another one.
 KILLS = 50
 
 BRONZE, WINDOWS = "iot_events_bronze", "iot_device_windows"

@@ -23,8 +23,8 @@ from tidemill.names import Layout
 
 TABLES = {"arrow": "bronze/readings", "spark": "silver/readings"}
 
-# In the order of a batch, and by how many batches the first table is ahead of the second one then. Each
-# driver repeats what the one before left.
+# Steps of a batch in order, with the number of batches by which the first table is then ahead of the second
+# one. Each driver repeats what the previous one left unfinished.
 AHEAD = {
     "files_written 1": 0,
     "arrow asked": 0,

@@ -28,7 +28,8 @@ from tests.support.rewinds import (
 )
 
 SEED = 20261121
-# Of each kind of pipeline, so 200 in all: about ten seconds each on a quiet machine.
+# Number of histories of each kind of pipeline, so 200 in all. Each takes about ten seconds on an idle
+# machine.
 HISTORIES = int(os.environ.get("SOAK_HISTORIES", "50"))
 MOMENTS = ("epoch", "write checkpoint", "table silver/{}", "switch generation", "verify")
 WATERMARK = timedelta(minutes=30)

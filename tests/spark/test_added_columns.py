@@ -24,7 +24,7 @@ from tidemill.spec.sinks import DeltaSink
 OLD = (
     "id long, place struct<site:string>, parts array<struct<size:int>>, tags map<string, struct<on:boolean>>"
 )
-# In front of others at each depth, where the table gets them at the end.
+# New columns are before others at each depth. The table gets them at the end.
 NEW = (
     "zone string, id long, place struct<floor:int, site:string>, "
     "parts array<struct<kind:string, size:int>>, tags map<string, struct<by:string, on:boolean>>"
@@ -82,7 +82,7 @@ def test_columns_and_rows_come_in_one_commit_whatever_crashes(
     writer.write(case.frame(columns=NEW), commit_of(2))
     assert added(case)[version + 2] is None
     assert sorted(case.rows(), key=lambda row: row["id"]) == [OLD_READ, NEW_READ]
-    # As readers without a JVM see them.
+    # Read the rows without a JVM, with DataFusion.
     read = (
         QueryBuilder().register("t", case.table).execute("SELECT id, place, parts, zone FROM t ORDER BY id")
     )

@@ -94,7 +94,7 @@ def test_archived_files_are_read_again_once_and_deleted_ones_never_make_rows_few
     seen = broken(lake)
     assert seen == [(landed(n).replace(" ", "%20"), 3, f"broken {n}".encode()) for n in (0, 1, 2, 4)]
 
-    # As a move that died on an object store leaves it: in both folders.
+    # Copy the file into both folders, as a move that was interrupted on an object store does.
     shutil.copy(lake.root / "archived" / landed(1), lake.root / landed(1))
     before = windows(lake)
     backfill = pipeline.plan("2026-01-01T00:00:00Z", "2026-01-01T03:00:00Z")

@@ -23,7 +23,7 @@ def type_text(kind: DdlType) -> str:
 
 
 def spark_columns(ddl: str) -> StructType:
-    """As Spark's own readers and PySpark take DDL."""
+    """Parse DDL with the parser of Spark's own readers and PySpark."""
     return StructType.fromDDL(ddl)
 
 

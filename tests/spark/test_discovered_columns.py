@@ -268,7 +268,7 @@ def test_a_backfill_computes_windows_again_by_the_columns_that_are_known(lake: L
     assert totals() == [3, 6, 30]
     range_of_time = (f"{hour}:00:00Z", f"{hour}:10:00Z")
     pipeline.backfill(*range_of_time)
-    # With what came too late for its window.
+    # The backfill includes the row that was too late for its window.
     assert totals() == [12, 6, 30]
     known = len(versions(lake))
     land(lake, "3", {"at": f"{hour}:03:00Z", "value": 100, "floor": 1}, kind=kind)

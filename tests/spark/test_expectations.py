@@ -58,7 +58,7 @@ def crash_after(*steps: str) -> StepDone:
 
 
 def entries(lake: Lake, table: str) -> list[LedgerEntry]:
-    """Of batches, oldest first."""
+    """Return the ledger entries of a table, oldest first."""
     return [commit.entry for commit in reversed(lake.ledger(table)) if commit.entry is not None]
 
 

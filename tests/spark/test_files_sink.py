@@ -168,7 +168,7 @@ def test_a_folder_that_a_killed_driver_has_claimed_begins_all_the_same(lake: Lak
     land(lake, 4)
     with pytest.raises(CrashedError):
         other.run_incremental(crash_at(0))
-    # As if it had been killed before, while it wrote the log.
+    # Remove entries, as if the run had been killed while it wrote the log.
     log = lake.root / "exports/again/_spark_metadata"
     for name in ("1", "2", "3", ".1.crc", ".2.crc", ".3.crc"):
         (log / name).unlink(missing_ok=True)

@@ -108,7 +108,7 @@ def forget(checkpoint: Path, batch_id: int) -> None:
 
 
 def uncommit(checkpoint: Path, batch_id: int) -> None:
-    """As a driver that is killed after the table's commit leaves it."""
+    """Remove the commit of a batch, as if the driver had been killed after the table's commit."""
     for name in (str(batch_id), f".{batch_id}.crc"):
         (checkpoint / "commits" / name).unlink(missing_ok=True)
 

@@ -53,7 +53,8 @@ KILLS = {
 def test_drivers_after_a_killed_jvm_and_after_a_kill_before_the_end_is_recorded_write_each_row_once(
     story: KillStory,
 ) -> None:
-    # As by the kernel, which takes the largest process: Python must end, so that a restart can help.
+    # The kernel's OOM killer takes the largest process, the JVM. Python must end then, so that a restart can
+    # help.
     receipt = story.kill_jvm_at("offsets/1 renamed")
     assert (receipt.result, receipt.exit_code) == ("failed", InternalError.exit_code)
     assert (receipt.error or {})["id"] == "TIDE-RUN-002"

@@ -74,7 +74,7 @@ def test_late_rows_add_up_over_crashes_at_every_step_of_their_batch(
             windows.run_incremental(crash_at_step(step))
     reporter = windows.run_incremental()
     assert told(lake, "bronze/windows") == told(lake, "silver/windows") == LATE
-    # Of the batches that this driver wrote.
+    # The status counts only the batches that this driver wrote.
     assert reporter.status.late_rows == LATE[3]
 
 

@@ -68,7 +68,7 @@ def scored(lake: Lake, name: str) -> list[tuple[str, int, float]]:
 
 
 def expected(limits: dict[str, float]) -> list[tuple[str, int, float]]:
-    """By file: what is above the limit is fraud; the price is three times the amount."""
+    """Return the rows of each file. Amounts above the limit are fraud; the price is triple the amount."""
     numbered = list(enumerate(AMOUNTS))
     return sorted(
         (f"{name}{number}", int(amount > limit), 3 * amount)

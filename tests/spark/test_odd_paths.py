@@ -18,7 +18,7 @@ from tests.support.command_line import CommandLine
 from tests.support.lake import Lake, LakePipeline
 from tidemill.spec.location import MAX_LOCATION
 
-# Of every class but the colon, which no pattern may have above it, in one name.
+# One name with special characters of every class except the colon, which no pattern may have above it.
 ALL = " a#b?c-ü;&+='\"`q` [x]{a,b}*! $HOME|^<>😀 100% %zz ~@ ,() "
 ALONE = {
     "plain": "plain",

@@ -65,7 +65,7 @@ def refused(pipeline: LakePipeline) -> GateRefusedError:
 
 
 def goes_back_instead_of_a_backfill(pipeline: LakePipeline, batch_id: int) -> None:
-    """As the refusal of a range of several streams says."""
+    """Rewind, as the refusal of a backfill range for several streams advises."""
     with pytest.raises(UsageError) as no_range:
         pipeline.plan("2026-01-01", "2026-01-02")
     assert no_range.value.error_id == "TIDE-BACK-002"

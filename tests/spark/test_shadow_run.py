@@ -68,7 +68,7 @@ def plane_of(pipeline: LakePipeline) -> ControlPlane:
 
 
 def shadowed(pipeline: LakePipeline, batches: int = 5) -> ShadowResult:
-    """As the command does, in the test's session."""
+    """Run the shadow as the command does, but in the test's session."""
     stretch = stretch_of(plane_of(pipeline), pipeline.resolved, batches)
     return shadow(pipeline.lake.spark, pipeline.resolved, stretch)
 
@@ -87,7 +87,7 @@ def with_batches(lake: Lake, kind: str, **sink: Any) -> LakePipeline:
 
 @pytest.fixture(scope="module")
 def landed(tmp_path_factory: pytest.TempPathFactory, spark: SparkSession) -> LakePipeline:
-    """For tests that leave it as they find it."""
+    """A pipeline for tests that do not change it."""
     return with_batches(Lake(tmp_path_factory.mktemp("stateless") / "lake", spark), "stateless")
 
 
@@ -128,7 +128,7 @@ def test_the_version_in_use_makes_the_same_rows_and_nothing_of_the_pipeline_chan
 
 
 def test_another_version_differs_in_what_it_makes_of_the_same_records(stateless: LakePipeline) -> None:
-    # Not accepted, and not started: a question that changes nothing.
+    # The new version is neither accepted nor started, because a shadow run changes nothing.
     stateless.lake.transform("stateless", TRANSFORMS["stateless"] + ONE_MORE)
     found = shadowed(stateless, 2)
     [table] = found.differences

@@ -55,7 +55,8 @@ def pipeline(lake: Lake) -> LakePipeline:
                 "delta": {
                     **merge,
                     "transform": lake.transform("latest", LATEST),
-                    # Of what the transform gives; the result has no such column.
+                    # `where` uses a column that only the sink's transform adds; the result has no such
+                    # column.
                     "where": "newest_price > 6",
                 }
             },

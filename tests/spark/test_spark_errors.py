@@ -175,7 +175,7 @@ def test_files_that_a_transform_reads(
     error = failure_of(pipeline)
 
     assert (type(error), error.error_id) == (DataError, error_id)
-    # As the fix says: out of the path, which the transform reads.
+    # Follow the fix: move the file out of the path that the transform reads.
     culprit = folder / ("old" if make is conflicting else "z.parquet")
     assert str(culprit) in str(error.facts["reason"])
     culprit.rename(tmp_path / "moved")

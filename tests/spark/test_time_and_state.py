@@ -164,7 +164,7 @@ class Counts(StatefulProcessor):
 
 @pytest.mark.soak
 def test_state_with_a_time_to_live_is_forgotten_after_it_and_not_before(lake: Lake) -> None:
-    """By the clock, so as a stream: a run to the end of the source would have none."""
+    """The time to live follows the clock, so the test runs a stream. An incremental run would have none."""
     rows = [{"type": "a"}, {"type": "a"}]
     lake.land_rows("landing/readings/0.json", rows)
 

@@ -116,7 +116,7 @@ def changed(lake: Lake, before: str, after: str) -> tuple[LakePipeline, Verdict]
     pipeline = pipeline_with(lake, after)
     store, resolved = lake.store, pipeline.resolved
     standing = standing_of(store, resolved)
-    # As with a release that did not compare the state: only the driver is left to refuse.
+    # Accept the change as a release that did not compare the state would. Then only the driver can refuse it.
     acknowledge(pipeline)
     verdict = judge(store, resolved, standing, planned_version(lake.spark, resolved))
     store.delete(resolved.layout.meanings(pipeline.name, code_of(resolved).digest))

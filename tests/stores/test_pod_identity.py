@@ -51,7 +51,7 @@ def transform(readings):
 # Seconds for a driver with executors to run its batches; about 40 on two busy cores.
 RUN_SECONDS = 240.0
 
-# Of containers and buckets.
+# Numbers for the names of containers and buckets.
 NUMBERS = itertools.count(1)
 
 
@@ -103,7 +103,7 @@ def place_on_azure(pod: Pod, azure: StoreServer, monkeypatch: pytest.MonkeyPatch
         "AZURE_CLIENT_ID": CLIENT_ID,
         "AZURE_TENANT_ID": TENANT_ID,
         "AZURE_FEDERATED_TOKEN_FILE": str(pod.token_file),
-        # With a slash at its end, as the webhook's.
+        # The webhook's value also ends with a slash.
         "AZURE_AUTHORITY_HOST": f"{pod.provider}/",
     }
     for name, value in variables.items():

@@ -314,5 +314,5 @@ def container(state: Document, *, last: Document | None = None, restarts: int = 
 
 
 def away(_verb: str, _kind: Kind) -> None:
-    """For `before`: the API server does not answer."""
+    """Raise as if the API server did not answer; a value for `before`."""
     raise UnavailableError("TIDE-K8S-001", "The API server is away.")

@@ -1,4 +1,4 @@
-"""A store below which a stream goes on while a tool reads: before each access it takes more of its steps."""
+"""A store in which a stream continues while a tool reads: it takes more steps before each access."""
 
 from __future__ import annotations
 
@@ -19,7 +19,7 @@ class StreamBelow:
 
     Args:
         store: The store.
-        checkpoint: Where.
+        checkpoint: Folder of the checkpoint.
         retained: Batches that are not deleted.
     """
 
@@ -79,12 +79,12 @@ class StreamBelow:
 
 
 class BusyStore(Store):
-    """As it says above.
+    """A store in which the stream writes while it is read, as the module describes.
 
     Args:
         root: Storage root.
-        checkpoint: Of the stream.
-        seed: Of its pace.
+        checkpoint: Checkpoint of the stream.
+        seed: Seed of the stream's pace.
         retained: Batches that the stream keeps.
         most_steps: That it takes between two accesses.
     """

@@ -43,7 +43,7 @@ class Certificates:
 
     @property
     def key_store(self) -> KeyStore:
-        """For servers in Java: the key with its chain."""
+        """Return the key with its chain, for servers in Java."""
         return KeyStore(self.folder / "server.p12", _STORE_PASSWORD)
 
     @property

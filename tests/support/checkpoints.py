@@ -10,7 +10,7 @@ from typing import Any
 from tests.support import checkpoint_files
 from tidemill.checkpoint.reading.batches import CheckpointBatches
 
-# Of a Delta table that a source reads.
+# Id of a Delta table that a source reads.
 TABLE_ID = "21f13d18-d916-49af-9023-d65f91474da1"
 
 

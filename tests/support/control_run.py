@@ -45,7 +45,7 @@ RIGHT, WRONG = {"factor": "1", "most": "1000"}, {"factor": "2", "most": "60"}
 # Columns that say when and how a record came, which another topic with the same records says otherwise.
 OF_THE_WAY = frozenset({"kafka_topic", "kafka_timestamp"})
 
-# Of a rejected record, what does not depend on the run and on the topic.
+# Columns of a rejected record that depend neither on the run nor on the topic.
 REJECTION = ("partition", "offset", "file", "line", "reason", "value")
 
 

@@ -19,7 +19,7 @@ from tidemill.sources.offsets import KafkaOffsets
 START = datetime(2026, 1, 1, tzinfo=UTC)
 SCHEMA = {"id": {"type": "string"}, "at": {"type": "string", "format": "date-time"}}
 
-# Of so many records one is no JSON.
+# One of this number of records is not JSON.
 BROKEN_EVERY = 10
 
 # What flows: so many records, and seconds between.
@@ -43,7 +43,7 @@ class CountedEvents:
         self.topic = kafka.new_topic(name, 2)
         self.good: list[str] = []
         self.broken: list[bytes] = []
-        # Of these, those before a fork, which are in the original's quarantine alone.
+        # Number of broken records before a fork. They are only in the quarantine of the original.
         self.broken_before = 0
         self._lake = lake
         self._servers = kafka.bootstrap_servers

@@ -47,7 +47,7 @@ PROGRESS_TIMEOUT_SECONDS = 180
 INCREMENTAL = {"run": {"mode": "incremental"}}
 STREAM = {"run": {"mode": "stream", "trigger": "1 second"}}
 
-# With state: the keys that it has seen.
+# A transform with state: the keys that it has seen.
 DISTINCT = """
 def transform(events):
     return events.dropDuplicates(["id", "at"])

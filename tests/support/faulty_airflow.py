@@ -38,8 +38,8 @@ class FaultyAirflow(Airflow):
         self._started_parts: list[ProcessIdentity] = []
 
     def delete_dag(self, dag_id: str) -> None:
-        """As a person does; all its runs go with it. Its file brings it back. A run alone cannot be deleted
-        while it waits: Airflow answers 409."""
+        """Delete a DAG with all its runs, as a user does; its file brings it back. A waiting run alone cannot
+        be deleted, because Airflow answers 409."""
         request = urllib.request.Request(  # our own http address on the loopback interface
             f"{self.api.url}/api/v2/dags/{dag_id}",
             headers={"Authorization": f"Bearer {self.api.token}"},

@@ -15,7 +15,8 @@ from tidemill.dev.iot_events import Event, IotSettings
 
 ERA = timedelta(days=1)
 
-# From the event that closes an era to the first of the next: longer than any lateness and the watermark.
+# Time from the event that closes an era to the first event of the next era. It is longer than any lateness
+# plus the watermark.
 REST = timedelta(hours=2)
 
 

@@ -130,7 +130,7 @@ GOLDENS = {
         Golden("windowed", WINDOWED, _SNAPSHOTS),
         Golden("join", JOIN),
         Golden("dedup", DEDUP),
-        # Not made with the engine's defaults: checkpoints that users bring along.
+        # Checkpoints that users bring along, made without the engine's defaults.
         Golden("windowed_format_1", WINDOWED, {**_SNAPSHOTS, **_FORMAT_1}),
         Golden("windowed_hdfs", WINDOWED, {**_SNAPSHOTS, **_HDFS}),
     )

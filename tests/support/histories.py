@@ -190,7 +190,7 @@ class History:
             table.commit("WRITE", entry)
 
     def _rewind(self) -> None:
-        """To a finished batch whose offsets are there: tables restored, a new generation, a new query."""
+        """Rewind to a finished batch whose offsets exist: restore tables, begin a generation and a query."""
         parent = self.checkpoint
         known = [n for n in parent.commits if n in self.versions and n in parent.offsets]
         known = [n for n in known if n == 0 or n - 1 in parent.offsets]
@@ -219,7 +219,7 @@ class History:
         self.versions = {n: v for n, v in self.versions.items() if n <= target}
 
     def _reset(self) -> None:
-        """To the oldest records: no batches, no state, the tables as they are."""
+        """Reset to the oldest records, without batches and state; the tables stay as they are."""
         parent = self.checkpoint
         if parent.planned is None:
             return

@@ -83,7 +83,7 @@ class HubFactsPeer:
 
     @property
     def connection_string(self) -> str:
-        """For the SDK: plain AMQP at this port."""
+        """Return the connection string for the SDK: plain AMQP at this port."""
         return (
             f"Endpoint=sb://127.0.0.1:{self.port};SharedAccessKeyName=test;SharedAccessKey=canary-key;"
             "UseDevelopmentEmulator=true"
@@ -231,7 +231,7 @@ class _Conversation:
         if link.target.address.endswith(f"/{self._peer.hub}"):
             taken = self._peer.take(content)
             if not taken:
-                # With all three parts: nulls inside of a frame are not filled up.
+                # Send all three parts, because nulls inside of a frame are not filled in.
                 info = {symbol("hub"): self._peer.hub}
                 delivery.local.condition = Condition("amqp:not-allowed", "no more", info)
             delivery.update(Delivery.ACCEPTED if taken else Delivery.REJECTED)

@@ -14,7 +14,7 @@ from tidemill.checkpoint.verbs.backup_manifest import read_manifests
 
 NAME = "daily"
 
-# Of a pipeline with state.
+# Name of the pipeline with state.
 KEYED = "keyed"
 
 # Where each is killed (`action_kills.of_verb`), and what is killed.

@@ -195,7 +195,7 @@ class LakePipeline:
 
     @property
     def started(self) -> Pipeline:
-        """As a driver has it, with its models."""
+        """Return the pipeline with its models, as a driver resolves it."""
         return with_models(self.resolved, self.lake.store)
 
     @property
@@ -325,6 +325,6 @@ class KeptLake:
 
 def _rows(path: Path) -> list[dict[str, Any]]:
     """Read the data files of the newest version; tables here have no partitions and no deletion vectors."""
-    # Not `to_pyarrow_table`: its threads can abort the process at exit (pyarrow 26 with deltalake 1.6).
+    # Avoid `to_pyarrow_table`: its threads can abort the process at exit (pyarrow 26 with deltalake 1.6).
     files = DeltaTable(str(path)).file_uris()
     return [row for file in files for row in pq.read_table(file).to_pylist()]

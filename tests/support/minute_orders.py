@@ -49,7 +49,7 @@ class Orders:
         self.sent: list[dict[str, Any]] = []
 
     def requires(self, *properties: str) -> None:
-        """From now on a record without one of them is rejected."""
+        """Reject records without one of these properties from now on."""
         self.lake.schema("order.json", SCHEMA, list(properties))
 
     def send(self, count: int, without: str = "", **changes: Any) -> None:

@@ -88,7 +88,7 @@ class Patient:
 
     @property
     def checkpoint(self) -> Path:
-        """Of the live generation."""
+        """Return the checkpoint of the live generation."""
         return self.batches.checkpoint
 
     @property

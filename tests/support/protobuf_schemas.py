@@ -71,7 +71,7 @@ def _add_field(made: descriptor_pb2.DescriptorProto, line: str) -> None:
     assert found, line
     field = made.field.add(name=found["name"], number=int(found["number"]))
     field.label = _LABELS.get(found["label"], FieldDescriptor.LABEL_OPTIONAL)
-    # Of proto3 only; see `_add_presence`.
+    # This applies to proto3 only; see `_add_presence`.
     field.proto3_optional = found["label"] == "optional"
     kind = found["kind"]
     if found["key"]:
@@ -96,7 +96,7 @@ def _add_field(made: descriptor_pb2.DescriptorProto, line: str) -> None:
 
 
 def _add_presence(made: descriptor_pb2.DescriptorProto, syntax: str) -> None:
-    """As protoc writes `optional` in proto3: a oneof of one, behind the others."""
+    """Add what protoc writes for `optional` in proto3: a oneof of one field, after the other oneofs."""
     for field in made.field:
         if syntax != "proto3":
             field.ClearField("proto3_optional")

@@ -67,7 +67,7 @@ def put_back(patient: Patient) -> None:
 
 
 def chosen(batch_id: int) -> Act:
-    """From here on the page's BATCH is this one."""
+    """Return an act that sets BATCH of the page."""
 
     def choose(patient: Patient) -> None:
         patient.values["BATCH"] = str(batch_id)

@@ -22,7 +22,7 @@ KUBECONFIG = {
     "users": [{"name": "test", "user": {"token": TOKEN}}],
 }
 
-# In place of a status: the request is carried out, and its answer lost.
+# Value instead of a status: the request is carried out, but its response is lost.
 LOST = 0
 
 

@@ -75,7 +75,7 @@ def seen(
 
 
 def receipt(name: str, stopped_at: datetime, stopped_early: bool = False) -> Receipt:
-    """Of an incremental run that ended clean."""
+    """Return the receipt of an incremental run that ended successfully."""
     return Receipt(
         pipeline=name,
         run_id="r1",

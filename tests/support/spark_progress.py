@@ -42,7 +42,7 @@ def report_of(pipeline: str, at: datetime, progress: dict[str, Any] | None = Non
     )
 
 
-# Of batches that stand in a chart.
+# Interval of the batches in a chart.
 EVERY = timedelta(seconds=3)
 
 

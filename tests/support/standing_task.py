@@ -106,7 +106,7 @@ class StandingTasks:
         self.variables = {FOLDER_VARIABLE: str(self._folder)}
 
     def ask(self, moment: Moment) -> None:
-        """From now on, the next task of this name stands still there."""
+        """Request that the next task of this name pauses at this point."""
         for old in self._folder.glob(f"{moment.name}.*"):
             old.unlink()
         (self._folder / f"{moment.name}.json").write_text(json.dumps(asdict(moment)))
@@ -129,7 +129,7 @@ hookimpl = HookimplMarker("airflow")
 
 @hookimpl
 def on_task_instance_running(task_instance: Any) -> None:
-    """In the task's process, before its work: wrap what it is to stand still at."""
+    """Wrap the function at which the task is to pause; called in the task's process before its work."""
     folder = Path(os.environ[FOLDER_VARIABLE])
     settings = folder / SETTINGS
     for place, seconds in json.loads(settings.read_text() if settings.exists() else "{}").items():
@@ -174,6 +174,6 @@ def _stand(file: Path, run_id: str) -> None:
         return
     taken.write_text(json.dumps({"task": os.getpid(), "worker": os.getppid(), "run_id": run_id}))
     taken.rename(file.with_suffix(".reached"))
-    # To be killed while it stands is what it is here for; nothing else would wake it.
+    # Wait here to be killed; only the file `.go` ends the wait otherwise.
     while not file.with_suffix(".go").exists():
         time.sleep(0.05)

@@ -49,7 +49,7 @@ def choose_stores(metafunc: pytest.Metafunc) -> None:
 
 
 def has_no_store_to_run_on(item: pytest.Item) -> bool:
-    """With `--stores`: a test that would be the same without it."""
+    """Return True if `--stores` is set and the test does not use a store."""
     asks = "store_place" in getattr(item, "fixturenames", ())
     return bool(item.config.getoption("--stores")) and not asks and not is_of_a_store_tier(item)
 

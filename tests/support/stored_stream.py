@@ -22,9 +22,9 @@ from tidemill.spec.project import Pipeline
 FIRST = 1000
 TABLE = "bronze/orders"
 TOPIC = "orders"
-# Of LargeCheckpoint.
+# Query id of LargeCheckpoint.
 QUERY = str(uuid.UUID(int=1))
-# What fits it: the settings that LargeCheckpoint pins.
+# Declaration with the settings that LargeCheckpoint pins.
 DECLARATION: dict[str, Any] = {
     "source": {"kafka": {"topic": TOPIC}},
     "event_time": {"column": "at", "watermark": "10 minutes"},

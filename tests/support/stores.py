@@ -78,7 +78,7 @@ class StorePlace:
         store = self.open()
         found = open_table(table)
         assert found is not None
-        # Not `to_pyarrow_table`: its threads can abort the process at exit (pyarrow 26 with deltalake 1.6).
+        # Avoid `to_pyarrow_table`: its threads can abort the process at exit (pyarrow 26 with deltalake 1.6).
         names = pa.table(found.get_add_actions(flatten=True)).column("path").to_pylist()
         files = [store.read(f"{table}/{name}") or b"" for name in names]
         return sorted(id_ for file in files for id_ in pq.read_table(io.BytesIO(file))[column].to_pylist())

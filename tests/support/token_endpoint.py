@@ -121,7 +121,7 @@ class TokenEndpoint:
             "AZURE_CLIENT_ID": FEDERATED_CLIENT,
             "AZURE_TENANT_ID": TENANT,
             "AZURE_FEDERATED_TOKEN_FILE": str(token_file),
-            # With a slash at its end, as the webhook's.
+            # The webhook's value also ends with a slash.
             "AZURE_AUTHORITY_HOST": f"{self.address}/",
         }
 

@@ -58,7 +58,7 @@ AS_FOR = {
 OTHERS = {
     "tidemill.backfill.downstream": {"backfill plan", "checkpoint reset"},
     "tidemill.backfill.staging": {"backfill VALUE"},
-    # Of TIDE-CKPT-007.
+    # This command is in TIDE-CKPT-007.
     "tidemill.checkpoint.verbs.prospect": {"checkpoint repair"},
     "tidemill.cli.backfill": {"backfill apply"},
     "tidemill.cli.backfill_downstream": {"backfill downstream"},
@@ -82,7 +82,7 @@ OTHERS = {
     "tidemill.spec.lineage": {"lineage emit"},
     "tidemill.spec.pipeline": {"checkpoint doctor", "checkpoint repartition", "plan"},
     "tidemill.spec.reference": {"dev generate", "schema check", "status", "validate"},
-    # From TIDE-PLAN-001, in addition to the reference.
+    # These commands are in TIDE-PLAN-001, in addition to the reference.
     "tidemill.spec.transform_rules": {"ledger", "plan", "validate", "watch"},
     "tidemill_airflow.plugin.routes": {"validate"},
 }

@@ -149,7 +149,7 @@ def test_numbers_that_do_not_rise_with_the_time_are_of_two_hubs(
 def test_a_clock_of_the_hub_that_goes_back_a_little_is_no_other_hub(
     hub: Archived, minutes_back: int, is_taken: bool
 ) -> None:
-    """As when another node takes a partition over; numbers, not times, say where archive and hub meet."""
+    """Another node may take over a partition, so numbers and not times show where archive and hub meet."""
     hub.files(0, 160)
     back = at(159) - timedelta(minutes=minutes_back)
     hub.archive.write(0, at(160), [Event(number, back) for number in range(160, 170)])

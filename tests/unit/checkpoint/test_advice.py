@@ -16,7 +16,7 @@ from tidemill.checkpoint.doctor.measured_table import MANY_SMALL_FILES, Measured
 from tidemill.checkpoint.findings import Finding
 
 GB = 2**30
-# Of the pipeline that is measured: a trigger of 10 s, four cores, 4 GB, a limit of 1,000 records.
+# The measured pipeline has a trigger of 10 s, four cores, 4 GB, and a limit of 1,000 records.
 RUN = {"trigger": "10 seconds", "shuffle_partitions": 4}
 LIMIT = {"topic": "orders", "max_offsets_per_batch": 1000}
 SIZES = {"sizes": {"small": {"driver": {"cores": 4, "memory": "4g"}}}}

@@ -276,7 +276,7 @@ def receipt_of(second: int, batch_id: int | None) -> Receipt:
 def test_the_ledger_tells_of_backfills_before_the_first_start(
     tmp_path: Path, source: dict[str, Any], mode: dict[str, Any], to: int | None
 ) -> None:
-    """Of the one that went furthest; a later one repeated a part of it."""
+    """The fact is the end of the backfill that went furthest; a later one repeated a part of it."""
     pipeline = declared(tmp_path, source={"kafka": source}, sinks=[{"delta": {"table": TABLE, **mode}}])
     backfilled(pipeline, 0, 10)
     backfilled(pipeline, 2, 4)

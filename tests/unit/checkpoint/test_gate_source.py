@@ -187,7 +187,7 @@ def test_files_that_vacuum_took_from_a_lagging_stream_are_refused(tmp_path: Path
 
 
 def test_changes_that_vacuum_took_from_a_lagging_stream_are_refused(tmp_path: Path) -> None:
-    """Of a commit that kept its changes only these are read; of another one the files that it touched."""
+    """Of a commit with stored changes only these are read, of other commits the files that they touched."""
     pipeline = reading_table(tmp_path, read_changes=True)
     path = Path(pipeline.layout.table("bronze/orders"))
     DeltaTable(str(path)).alter.set_table_properties({CHANGE_FEED: "true"})

@@ -125,7 +125,7 @@ def test_steps_that_are_done_are_not_repeated(place: Place) -> None:
 
 
 def test_a_step_that_is_noted_as_done_without_its_effect_is_repeated(place: Place) -> None:
-    """As older versions noted steps, which did not read back."""
+    """Older versions recorded steps without verifying their effect."""
     with pytest.raises(Killed):
         place.run(kill_at="second")
     place.store.delete(f"{place.layout.root}/notes/paint-1 first")

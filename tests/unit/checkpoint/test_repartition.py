@@ -50,7 +50,7 @@ def plan(orders: PipelineOnDisk, wanted: int, declared_as: int) -> dict[str, Any
 
 
 def repartition(orders: PipelineOnDisk, kill_at: str = "") -> None:
-    """With a stand-in for Spark, that adds its batch."""
+    """Repartition with a stand-in for Spark that adds its batch."""
     layout = orders.resolved.layout
     request = Request("repartition", "orders", "repartition-1", "ann", "because")
     planned = plan_of(orders.store, layout, request, lambda: plan(orders, 4, 4))

@@ -64,7 +64,7 @@ class RandomHistory:
         self.to(self.chance.randint(0, self.newest))
 
     def undo(self) -> None:
-        """To an older generation, as it was when it was left."""
+        """Rewind to an older generation, as it was at its end."""
         if self.left:
             generation, newest = self.chance.choice(self.left)
             self.to(newest, generation)

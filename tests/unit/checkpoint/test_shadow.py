@@ -145,7 +145,7 @@ def test_a_result_tells_rows_columns_and_what_was_left_out() -> None:
         "  left out  sinks[1] (kafka): a shadow writes tables alone",
     ]
     assert not found.is_same
-    # In a log the same, without what the rows hold.
+    # A log has the same lines without the contents of the rows.
     without = [line for line in found.lines() if not line.startswith("    ")]
     assert list(found.without_rows().lines()) == without
     assert "{1}" not in found.without_rows().model_dump_json()

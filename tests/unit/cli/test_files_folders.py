@@ -88,7 +88,7 @@ def test_of_batches_that_spark_has_compacted_the_ledger_has_one_line(
 ) -> None:
     entry_of(parquet, "9.compact", "day=2026-01-01/a.parquet", "day=2026-01-02/b.parquet")
     entry_of(parquet, "10", "day=2026-01-02/c.parquet")
-    # As long as the old entries are there, each batch has its own files.
+    # While the old entries exist, each batch has its own files.
     assert [one["batch_id"] for one in tidemill.json("ledger", "orders")] == [10, 9, 1, 0]
     for old in ("0", "1"):
         (parquet / "_spark_metadata" / old).unlink()

@@ -19,7 +19,7 @@ NOTHING_FITS = 60
 SMALL_FILES = f"""
 import resource, runpy, signal, sys
 sys.dont_write_bytecode = True
-# As Python does at its start: a file that is too large is an error of its writer.
+# Python does the same at its start: writing a file that is too large raises an error.
 signal.signal(signal.SIGXFSZ, signal.SIG_IGN)
 resource.setrlimit(resource.RLIMIT_FSIZE, ({NOTHING_FITS}, {NOTHING_FITS}))
 del sys.argv[0]

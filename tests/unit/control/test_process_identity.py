@@ -168,7 +168,8 @@ def test_a_detached_process_keeps_no_lock_or_pipe_of_its_starters_open(tmp_path:
     identity = start_detached(SLEEP, tmp_path / "log")
     try:
         os.close(writer)
-        # With the other end closed everywhere, reading ends at once; pytest's timeout is for the other case.
+        # Reading ends at once if no process has the other end open. Otherwise pytest's timeout fails the
+        # test.
         assert os.read(reader, 1) == b""
     finally:
         os.close(reader)

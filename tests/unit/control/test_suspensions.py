@@ -72,7 +72,7 @@ def test_without_a_moment_it_stays_suspended_until_it_is_resumed(project: SmallP
     assert outcome.decision.reason == "suspended until it is resumed by ann"
     assert carried_out(plane, "resume") == "done"
     assert plane.running(name) is not None
-    # As a script does that resumes all streams.
+    # Resume again, as a script does that resumes all streams.
     assert carried_out(plane, "resume") == "done"
 
 

@@ -92,7 +92,7 @@ BOTH = {"quarantine": aside(a="1", b="2")}
         # Nothing went to the quarantine: what goes there now of a written table would be in both.
         ({"a": aside(a="0", b="0")}, ["b"], aside(a="7", b="0"), ["a"]),
         ({"a": aside(a="0", b="0")}, ["b"], aside(a="0", b="7"), []),
-        # Of before digests were kept, or without expectations.
+        # Entries from before digests were stored, or without expectations.
         ({"quarantine": aside()}, ["a"], aside(a="7"), []),
         ({"a": aside()}, ["b"], aside(), []),
         ({}, ["a"], aside(a="7"), []),

@@ -70,7 +70,7 @@ def conf(tmp_path: Path) -> dict[str, str]:
         ("spark.dynamicAllocation.minExecutors", "1"),
         ("spark.dynamicAllocation.maxExecutors", "3"),
         ("spark.dynamicAllocation.shuffleTracking.enabled", "false"),
-        # Also those that hold a block of a table's snapshot, which by default stay for ever.
+        # The second timeout is for executors that hold a block of a table's snapshot. By default they stay.
         ("spark.dynamicAllocation.executorIdleTimeout", "120s"),
         ("spark.dynamicAllocation.cachedExecutorIdleTimeout", "120s"),
         ("spark.decommission.enabled", "true"),

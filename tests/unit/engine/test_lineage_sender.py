@@ -109,7 +109,7 @@ def test_a_batch_that_others_wrote_or_that_is_at_work_is_not_told(
     # This driver found it written.
     sender.wrote(BatchResult(0, {TABLE: Written(False)}, 0))
     write(batches, sender)
-    # Of the next one only this table is written by now.
+    # Only this table of the next batch is written so far.
     batches.write(batches.plan(), TABLE)
     sender.wrote(BatchResult(1, {TABLE: Written(True, 10, 2)}, 0))
     sender.ends(RECEIPT)

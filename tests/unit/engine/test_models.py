@@ -72,7 +72,7 @@ def refused(project: ConfProject, kind: type[TidemillError]) -> tuple[str, dict[
 
 def test_a_model_is_known_by_the_digest_that_sha256sum_tells(tmp_path: Path) -> None:
     folder = saved(tmp_path / "fraud")
-    # In the order of bytes, A before a, and neither of them as words are sorted.
+    # Files are sorted by bytes, so upper case comes before lower case.
     for name in ("B", "a", "data.txt", "data/_x", "data/.hidden"):
         (folder / name).write_text(name)
     command = r"find . -type f -printf '%P\0' | LC_ALL=C sort -z | xargs -0 sha256sum | sha256sum"

@@ -122,7 +122,7 @@ def test_maintenance_goes_with_the_batches_and_is_told() -> None:
     [
         entry(9, pipeline="returns"),
         entry(None, "", mode="backfill"),
-        # Of another history of the same pipeline, before a reset.
+        # An entry from another history of the same pipeline, before a reset.
         entry(9, "g0007"),
         "WRITE",
         "DELETE",

@@ -192,7 +192,7 @@ def evolutions(draw: Draw) -> tuple[dict[str, Any], dict[str, Any], bytes]:
     reader = Schemas(draw, is_reader=True).record("shop", "Order")
     writer = Schemas(draw, is_reader=False).record("shop", "Order")
     if draw(st.integers(0, 4)):
-        # As a schema evolves: most fields stay what they are, or change a little.
+        # Most fields stay the same or change a little, as in the evolution of a real schema.
         kept = [evolved(one, draw) for one in reader["fields"] if draw(st.integers(0, 7))]
         names = {name for one in reader["fields"] for name in (one["name"], f"old_{one['name']}")}
         kept += [one for one in writer["fields"] if one["name"] not in names]

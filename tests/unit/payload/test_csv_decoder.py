@@ -210,7 +210,7 @@ def test_a_large_field_in_quotes_takes_no_multiple_of_its_size_in_memory():
     done = subprocess.run(
         [sys.executable, "-c", READS_A_LARGE_FIELD], capture_output=True, text=True, check=True
     )
-    # In kilobytes. Copies of the record take about 20 MB, a pattern that can go back another 400.
+    # The unit is kilobytes. Copies of the record take about 20 MB, and a backtracking pattern another 400 MB.
     assert int(done.stdout) < 150_000
 
 

@@ -290,7 +290,7 @@ HOSTILE = {
 
 @pytest.mark.parametrize("name", HOSTILE)
 def test_no_record_kills_the_process(name: str, tmp_path: Path):
-    # In a process of its own: pyarrow.json dies of a segmentation fault on a bare null.
+    # Use a separate process, because a bare null crashes pyarrow.json with a segmentation fault.
     program = """
 import sys, json, pyarrow as pa
 from tidemill.payload.json_decoder import JsonDecoder

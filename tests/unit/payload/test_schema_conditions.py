@@ -29,7 +29,7 @@ def decoder(properties: dict[str, Any], **top: Any) -> JsonDecoder:
 def fates(decoder: JsonDecoder | CsvDecoder, *records: str) -> list[Any]:
     """Return the row or the rejection of each record, which must not depend on the other records."""
     together = _fates(decoder, records)
-    # As texts, since NaN is not equal to itself.
+    # Compare texts, because NaN is not equal to itself.
     assert list(map(repr, together)) == [repr(_fates(decoder, [record])[0]) for record in records]
     return together
 

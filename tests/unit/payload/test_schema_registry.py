@@ -41,7 +41,7 @@ def schemas(registry: FakeRegistry, folder: Path, kind: str = "AVRO") -> Registe
 def avro(found: RegisteredSchemas, folder: Path) -> Any:
     (folder / "order.avsc").write_text(json.dumps(NEW))
     payload = Payload.model_validate({"avro": {"schema": "order.avsc", **CONFLUENT}})
-    # As each task gets it.
+    # Pickle the decoder as Spark does for each task.
     return pickle.loads(pickle.dumps(decoder_of(payload, folder, found.find)))
 
 
@@ -51,7 +51,7 @@ def outcomes(decoder: Any, *records: bytes) -> Any:
 
 
 def forget() -> None:
-    """As a new process begins."""
+    """Forget all schemas, as in a new process."""
     registered_schemas._read.clear()
 
 

@@ -47,7 +47,7 @@ def never_ran(patient: Patient) -> None:
 
 
 def backup_is_damaged(patient: Patient) -> None:
-    """Of two backups the newer one is damaged."""
+    """Make two backups and damage the newer one."""
     patient.ran(2)
     patient.values["OLDER"] = patient.has_backup()
     patient.went_on()

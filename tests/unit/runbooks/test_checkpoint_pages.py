@@ -93,7 +93,7 @@ def all_newest_torn(patient: Patient) -> None:
 
 
 def restores_it(patient: Patient) -> None:
-    """As the runbook restore-checkpoint says."""
+    """Restore the backup as the runbook restore-checkpoint says."""
     assert patient.run(RESTORE) == 0, patient.tidemill.err
 
 

@@ -81,7 +81,7 @@ def another_topic(patient: Patient) -> None:
 
 
 def control_files_of_another(patient: Patient) -> None:
-    """As `cp -r state/payments state/orders` leaves it."""
+    """Replace the control files as `cp -r state/payments state/orders` does."""
     patient.ran(3)
     patient.put_back = patient.keep(patient.state)
     patient.declare(ORDERS.replace("bronze/orders", "bronze/payments"), "payments")

@@ -26,7 +26,7 @@ def airflow_is_away(patient: Patient) -> None:
 
 
 def too_old(patient: Patient) -> None:
-    """As the alert sees it."""
+    """Check that the metric is too old, as the alert does."""
     told_at = scraped(patient.tidemill.out)[RECONCILED_AT]
     assert datetime.now(UTC).timestamp() - told_at > 600
 

@@ -18,7 +18,7 @@ REWIND = ("checkpoint", "rewind", "orders", "--to", "1", "--reason", "x", "--app
 
 
 def only_spark_restores_its_table(patient: Patient) -> None:
-    """As if it had been made as a clustered table."""
+    """Change the table's features to those of a clustered table."""
     patient.ran(3)
     first = patient.table() / "_delta_log" / f"{0:020}.json"
     features = '"minReaderVersion":1,"minWriterVersion":7,"writerFeatures":["clustering","domainMetadata"]'
