@@ -65,7 +65,7 @@ for verb, form in FORMS.items():
         default_args={**REPEATED, "owner": "tidemill"},
         params={field.name: param_of(field) for field in fields_of(verb)},
     ):
-        # Also runs after a skipped stop, as on a dry run.
+        # Run the plan even if `stop` was skipped, as on a dry run.
         plan = PlanVerb(task_id=PLAN, place=PLACE, verb=verb, trigger_rule="none_failed")
         apply = ApplyVerb(task_id="apply", place=PLACE, verb=verb, execution_timeout=LONG_WORK_TIMEOUT)
         if form.needs_approval and PROTECTED:

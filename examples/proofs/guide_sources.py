@@ -70,7 +70,7 @@ def records_of_a_topic(stage: Stage) -> Sequence[Result]:
 
 
 def lines_of_a_socket(stage: Stage) -> Sequence[Result]:
-    """Until all are there."""
+    """Run until all rows are in the table."""
     with line_server() as server:
         stage.listen_on("socket_lines", server.port)
         with stage.live("socket_lines") as stream:

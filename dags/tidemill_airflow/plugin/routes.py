@@ -97,7 +97,7 @@ class Shown:
 
         Raises:
             HTTPException: 503, if too many requests already read storage.
-            TidemillError: As `Snapshot.plane`.
+            TidemillError: See `Snapshot.plane`.
         """
         with self.app.state.gate.entered():
             # Opening takes a lock, so the gate is passed first.

@@ -163,7 +163,7 @@ class Shadow:
         generation: Generation of the copy.
         live: The checkpoint with the original batches.
         planned: Content of `offsets/N` for each batch, and for the batch before the first, by number.
-        begun: For each table, the version that was copied, and the version of the copy.
+        begun: The version that was copied of each table, and the version of the copy.
     """
 
     spark: SparkSession

@@ -24,7 +24,7 @@ class Side:
 
     Args:
         pipeline: Name of the pipeline.
-        limits: By generation: its last batch that leads there; None if all its batches do.
+        limits: The last batch of each generation that leads there; None if all of its batches do.
     """
 
     pipeline: str

@@ -223,7 +223,7 @@ class TableLog:
         Raises:
             UnavailableError: TIDE-SINK-002, if other writers won every attempt; TIDE-SINK-005, if the table
                 was dropped in the meantime.
-            DataError: As `check_appendable`, if the table was changed in the meantime.
+            DataError: If the table was changed in the meantime; see `check_appendable`.
             FencedError, GateRefusedError: As `look`.
         """
         facts = {"table": self.path, "batch_id": commit.batch_id}

@@ -170,7 +170,7 @@ def scan_files(
 
     Args:
         spark: The session.
-        pipeline: What reads them.
+        pipeline: The pipeline that reads them.
         folder: The folder, which may have wildcards.
         files: Files of the folder to read; None for all.
         **options: Further options of the scan.

@@ -38,7 +38,7 @@ _SINK_LOG = "_spark_metadata/"
 
 ARCHIVE, DELETE = "archive", "delete"
 
-# By stream: its files, and the names of those that may be removed now.
+# Files of each stream, and the names of those that may be removed now.
 Allowed = dict[str, tuple[StoredFiles, list[str]]]
 
 # Checks again which files may be archived, or deleted.

@@ -47,7 +47,7 @@ class Prospect:
         origin: Checkpoint to continue from.
         live: Record of the live generation; None if the pipeline never ran.
         batch_id: Last batch that stays.
-        ways: How each table is brought to that batch.
+        ways: The way to bring each table to that batch.
         facts: Facts of the future checkpoint.
         unanswered: Reason why no broker was asked for the next records; empty if one was asked.
     """

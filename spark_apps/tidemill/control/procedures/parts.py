@@ -23,7 +23,7 @@ if TYPE_CHECKING:
 
 # Broker answers may change between plan and execution; they are not part of the decision.
 _TOLD = frozenset({"unanswered"})
-# For a reset also the position of `latest` or of a time, which moves; the offsets of the plan are used.
+# For a reset, the position of `latest` or of a time may also change. The offsets of the plan are used.
 _WHERE_IT_BEGINS = frozenset(
     {"start", "folders", "partitions", "never_read", "read_again", "read_again_if_copied", "warm"}
 )

@@ -148,7 +148,7 @@ def act(
         hearers: Progress callbacks.
 
     Raises:
-        GateRefusedError: As `check_allowed`, or if the gate refuses the result.
+        GateRefusedError: See `check_allowed`; also if the gate refuses the result.
         UsageError: If the plan loses data without consent.
     """
     from tidemill.checkpoint.procedure.carry_out import carry_out, procedure_of
