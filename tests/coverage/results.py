@@ -11,7 +11,7 @@ from xml.etree import ElementTree
 
 from tests.coverage.rows import REPOSITORY
 
-# `make test` and the targets of the other tiers write here, each a file of its own.
+# Folder into which `make test` and the targets of the other tiers each write a separate file.
 RESULTS = REPOSITORY / ".cache/results"
 
 

@@ -19,9 +19,9 @@ class Row:
 
     Args:
         row_id: Such as `S15`.
-        capability: What it is, in a few words.
-        proven: By each clause that has proof, the node ids of its tests, without parameters: all cases count.
-        missing: By each other clause, why it has none.
+        capability: Short description of the capability.
+        proven: Node ids of the tests of each proven clause, without parameters, because all cases count.
+        missing: Reason why each other clause has no proof.
     """
 
     row_id: str

@@ -16,7 +16,7 @@ from datetime import datetime
 from tests.coverage.results import RESULTS, Result, read_results
 from tests.coverage.rows import REPOSITORY, Row, load_rows
 
-# What `make test` runs; the others have targets of their own.
+# Tiers that `make test` runs; the others have separate targets.
 TIERS = ("tests/unit/", "tests/spark/", "tests/kafka/", "tests/airflow/")
 
 
@@ -26,8 +26,8 @@ class Verdict:
 
     Args:
         row: The row.
-        failed: Its tests with a case that did not pass.
-        not_run: Its tests without a result.
+        failed: Tests of the row with a case that did not pass.
+        not_run: Tests of the row without a result.
     """
 
     row: Row

@@ -75,7 +75,7 @@ class World:
 
     Args:
         lake: The project.
-        topic: What they read.
+        topic: Topic that the pipelines read.
         run: Its command line.
         name: The pipeline that a test is about.
     """

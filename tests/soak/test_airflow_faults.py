@@ -64,7 +64,7 @@ def backfill_is_killed(world: FaultWorld, kill: Kill) -> None:
     assert (table["table"], table["rows"]) == ("bronze/live", 45)
     world.until_all_are_there("live")
     world.assert_sound("live")
-    # The stream went on all the time.
+    # The stream continued all the time.
     assert world.plane.running("live") == driver
 
 
@@ -204,7 +204,7 @@ def test_a_worker_killed_while_it_tells_what_a_stream_has_committed(world: Fault
     standing.kill(action_kills.TOLD.victim)
     assert world.airflow.end(STREAM_ASSETS_DAG_ID, standing.run_id) == "success"
     assert world.airflow.tries(STREAM_ASSETS_DAG_ID, standing.run_id, "tell") > 1
-    # Each event goes on where the one before has ended.
+    # Each event begins where the previous one has ended.
     told = world.airflow.events_of("bronze/small", "stream")
     assert [each["after_version"] for each in told] == [None, *(each["version"] for each in told[:-1])]
     assert sum(each["rows"] for each in told) == len(world.events["small"].good)

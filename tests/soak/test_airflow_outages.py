@@ -162,7 +162,7 @@ def test_the_driver_of_a_backfill_killed_while_its_task_waits(world: FaultWorld)
     assert world.airflow.tries(BACKFILL_DAG_ID, run_id, "apply") > 1
     world.assert_sound("live")
 
-    # Given up by a person, and cleared by another one.
+    # One user gives the task up, and another user clears it.
     run_id = begin_backfill(world)
     world.airflow.mark_as_failed(BACKFILL_DAG_ID, run_id, "apply")
     assert world.airflow.end(BACKFILL_DAG_ID, run_id) == "failed"

@@ -50,8 +50,8 @@ class Flow:
 
     Args:
         hub: The hub.
-        archiving: Its archive.
-        sent: How many events it took.
+        archiving: Archive of the hub.
+        sent: Number of events that the hub accepted.
     """
 
     hub: CapturedHub
@@ -181,7 +181,7 @@ def test_backfills_over_archive_and_hub_beside_a_stream_all_killed_at_random(
         assert last.wait(START_TIMEOUT_SECONDS) == 0, last.output[-3000:]
 
     with capsys.disabled():
-        # A soak shows what it went through.
+        # Print the history of the soak test.
         print(  # noqa: T201
             f"\n{name}: {flow.sent} events, read by backfills {dict(story.archived)}, backfills killed "
             f"{story.killed}, streams killed {dict(kills.phases)}"

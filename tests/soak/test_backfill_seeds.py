@@ -290,7 +290,7 @@ def test_backfills_beside_a_stream_all_killed_at_random_give_the_tables_of_a_run
     events.keep_up()
     story.run()
     with capsys.disabled():
-        # A soak shows what it went through.
+        # Print the history of the soak test.
         print(f"\nseed {seed}: {story.line()}")  # noqa: T201
     assert min(story.killed.total(), story.kills.phases.total()) > 0
     assert_like_control(events, story.pipeline, story.declare("control", RIGHT), feed.sent)

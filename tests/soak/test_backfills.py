@@ -69,7 +69,7 @@ class Story:
 
     Args:
         iot: The lake.
-        pipeline: What is processed again.
+        pipeline: Pipeline whose events are processed again.
         bounds: The range, once the stream has run for a while.
         check: Compares tables with the input.
     """

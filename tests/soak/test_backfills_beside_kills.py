@@ -35,7 +35,7 @@ from tidemill.backfill.live_side import read_live_side
 from tidemill.dev.iot_events import Event, IotSettings
 from tidemill.dev.produce import Target
 
-# How long all goes on, unless --minutes says otherwise.
+# Duration of the test, unless `--minutes` sets another one.
 MINUTES = 30.0
 
 # Seconds from a live driver's start to its end. Three drivers share the machine, so that a start may take
@@ -69,7 +69,7 @@ class RandomBackfills:
 
     Args:
         iot: The lake.
-        both: Of either pipeline.
+        both: Events of either pipeline.
         chance: Decides ranges and steps.
         carried_out: Finished backfills by pipeline.
         killed_at: Kills by step.
@@ -134,7 +134,7 @@ def test_kills_backfills_and_compaction_at_once_lose_and_duplicate_nothing(
         assert last.wait(START_TIMEOUT_SECONDS) == 0, last.output[-3000:]
 
     with capsys.disabled():
-        # A soak shows what it went through.
+        # Print the history of the soak test.
         print(f"\n{len(events)} events in {minutes:g} minutes")  # noqa: T201
         print(*what_happened(kills, backfills, compaction), sep="\n")  # noqa: T201
     assert all(each.phases.total() > 0 for each in kills)

@@ -37,7 +37,7 @@ WINDOW = timedelta(minutes=5)
 
 
 class RandomHistory:
-    """One pipeline in a lake of its own."""
+    """One pipeline in a separate lake."""
 
     def __init__(self, lake: Lake, kind: str, chance: random.Random) -> None:
         self.lake, self.kind, self.chance = lake, kind, chance

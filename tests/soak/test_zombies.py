@@ -45,7 +45,7 @@ def test_a_hundred_zombies_double_and_lose_nothing(
     assert endings == [75] * ROUNDS
     batches = assert_exactly_once(store_place, steps)
     with capsys.disabled():
-        # A soak shows what it went through.
+        # Print the history of the soak test.
         print(f"\n{store_place.kind}: {batches} batches, stopped at {dict(Counter(steps))}")  # noqa: T201
 
 
@@ -85,7 +85,7 @@ def test_zombies_with_spark_double_and_lose_nothing(
 
 
 def assert_counted_once(place: StorePlace, table: str, batches: int) -> None:
-    """Every row that the source has made for so many batches, as Spark counts them, is there once."""
+    """Check that each row of this number of source batches, as Spark counts them, is in the table once."""
     path = Layout(place.root).table(table)
     assert place.ids(path, "value") == list(range(10 * batches))
     entries = [commit.entry for commit in reversed(read_ledger(path)) if commit.entry is not None]

@@ -68,7 +68,7 @@ CHAT = "chat"
 NOTIFY = f"protected: true\nnotify: [{{webhook: {{connection: {CHAT}}}}}]\n"
 
 
-# Two people, where an operation needs the approval of another one.
+# Two users, for an operation that needs the approval of another user.
 USER, OTHER_USER = "admin", "bob"
 
 # Streams that run only when a test asks for them: reconciliation is at work from the first minute on.
@@ -156,7 +156,7 @@ class Airflow:
         self.as_other_user().call("PATCH", path, {"chosen_options": ["Approve"], "params_input": {}})
 
     def begin(self, dag_id: str, params: dict[str, Any] | None = None) -> str:
-        """Trigger a run, as a person with the form."""
+        """Trigger a run as a user with the form does."""
         eventually(lambda: dag_id in self.api.dag_ids(), f"{dag_id} is parsed", self.run_timeout_seconds)
         if self.is_paused(dag_id):
             # On SQLite each write may find another writer at work.
@@ -271,7 +271,7 @@ def airflow_server(folder: Path) -> Iterator[Airflow]:
                 "AIRFLOW__SCHEDULER__SCHEDULER_IDLE_SLEEP_TIME": "0.2",
                 NOTIFIER_VARIABLE: "tests.support.news:notifier",
                 NEWS_VARIABLE: str(folder / "news"),
-                # A deployment may want every DAG paused that fails; the one that looks must go on.
+                # A deployment may pause every DAG that fails. The DAG that reconciles must continue.
                 "AIRFLOW__CORE__MAX_CONSECUTIVE_FAILED_DAG_RUNS_PER_DAG": "1",
             },
         )

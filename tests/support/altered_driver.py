@@ -33,7 +33,7 @@ def altered(classes: Path, settings: Mapping[str, str], **variables: str) -> dic
 
     Args:
         classes: Folder of compiled classes.
-        settings: Of Spark.
+        settings: Spark settings.
         variables: Further ones, for the classes to read.
     """
     return {_CLASSES: str(classes), _SETTINGS: json.dumps(dict(settings)), **variables}

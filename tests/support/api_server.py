@@ -39,9 +39,9 @@ class ApiServerInMemory:
 
     Args:
         before: Called before each request with its verb and kind; may raise.
-        logs: What pods have written.
+        logs: Logs of the pods.
         clock: The time.
-        uid: Of the namespace.
+        uid: Uid of the namespace.
     """
 
     before: Callable[[str, Kind], None] = lambda _verb, _kind: None
@@ -200,7 +200,7 @@ class ApiServerInMemory:
 
     @property
     def running_pods(self) -> list[str]:
-        """Names of the pods that are there, marked or not."""
+        """Return the names of the existing pods, including pods that are marked for deletion."""
         with self._lock:
             return sorted(name for kind, name in self._objects if kind == PODS)
 

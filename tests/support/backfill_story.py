@@ -42,10 +42,10 @@ class Backfills:
     """Backfills of one pipeline.
 
     Args:
-        drivers: Of its project.
+        drivers: Drivers of the project.
         pipeline: The pipeline.
         chunk: Size of their chunks; None for all at once.
-        timeout_seconds: How long a driver may take.
+        timeout_seconds: Maximum run time of a driver.
     """
 
     drivers: Drivers
@@ -126,8 +126,8 @@ class Compaction:
     """Compacts tables again and again, as their maintenance does, up to a number of times.
 
     Args:
-        tables: Their folders. Clustered ones are left alone: only Spark compacts them.
-        seconds_between: From one time to the next.
+        tables: Folders of the tables. Clustered tables are skipped, because only Spark compacts them.
+        seconds_between: Interval between two compactions.
         most: OPTIMIZE commits per table.
         commits: OPTIMIZE commits by table.
         lost: Races lost to other writers.

@@ -233,7 +233,7 @@ def batch_kills(
     Args:
         folder: Empty folder.
         kafka: The broker.
-        writers: Of the two tables.
+        writers: Writers of the two tables.
         streams: One, with two partitions and late rows kept; or two, which are put together.
     """
     # No session of the test run: each driver brings its own.

@@ -51,7 +51,7 @@ class StreamBelow:
             batch_id += 1
 
     def _maintain(self, batch_id: int) -> Iterator[None]:
-        """Snapshots, and the deletion of what is old; each state version stays loadable while it is kept."""
+        """Write snapshots and delete old versions; each retained state version can be loaded."""
         version = batch_id + 1
         for partition in range(PARTITIONS) if version % SNAPSHOT_EVERY == 0 else ():
             self._write(f"state/0/{partition}/{version}.snapshot", f"all of {version}".encode())

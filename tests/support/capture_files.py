@@ -88,9 +88,9 @@ class CaptureFolder:
     """The archive of one hub on this machine.
 
     Args:
-        folder: Where the paths of its files begin.
+        folder: Folder at which the paths of the files begin.
         namespace: The hub's namespace.
-        hub: Its name.
+        hub: Name of the hub.
     """
 
     folder: Path
@@ -103,7 +103,7 @@ class CaptureFolder:
     def write(self, partition: int, moment: datetime, events: Iterable[Event] = ()) -> Path:
         file = self.path(partition, moment)
         file.parent.mkdir(parents=True, exist_ok=True)
-        # A blob is there as a whole, or not.
+        # A blob becomes visible as a whole.
         part = file.with_suffix(".part")
         part.write_bytes(capture_file(events))
         return part.rename(file)

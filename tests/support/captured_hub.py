@@ -36,7 +36,7 @@ class CapturedHub:
     """A hub of two partitions whose events are numbered, one a minute.
 
     Args:
-        lake: Where pipelines and archive are.
+        lake: Lake with the pipelines and the archive.
         kafka: The broker.
     """
 

@@ -24,7 +24,7 @@ class Certificates:
     """Files of one run.
 
     Args:
-        folder: What holds them.
+        folder: Folder of the certificates.
     """
 
     folder: Path

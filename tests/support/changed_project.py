@@ -1,4 +1,4 @@
-"""This repository's project with changed pipelines, in images of its own: only the last layer differs."""
+"""This repository's project with changed pipelines, in separate images that differ only in the last layer."""
 
 from __future__ import annotations
 

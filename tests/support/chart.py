@@ -14,7 +14,7 @@ import yaml
 
 CHART = Path(__file__).parents[2] / "helm" / "tidemill"
 
-# helm alone takes a cluster of 2020; the chart asks for what it uses.
+# Kubernetes version for rendering. Without a cluster, helm assumes an old version.
 KUBERNETES_VERSION = "1.34"
 
 # Default namespaces of `render`.
@@ -23,7 +23,7 @@ AIRFLOW, STREAMS = "tidemill", "tidemill-streams"
 Document = dict[str, Any]
 Values = Mapping[str, Any]
 
-# What is left when all that can be off is off, and nothing that is there must be named.
+# Values with everything off that can be off, and without names of existing objects.
 BARE: Values = {
     "airflow": {"enabled": False},
     "controlPlane": {"drainOnUninstall": False},
@@ -35,7 +35,7 @@ BARE: Values = {
 
 
 class ChartError(AssertionError):
-    """Helm refused; the text is what it said."""
+    """An error of Helm, with its message."""
 
 
 def render(

@@ -42,7 +42,7 @@ class Clinic:
     """A project whose pipelines have state.
 
     Args:
-        project: Its conf; the pipeline `orders` of `ConfProject` is replaced.
+        project: The project with its conf; the pipeline `orders` of `ConfProject` is replaced.
     """
 
     project: ConfProject

@@ -35,7 +35,7 @@ def until(condition: Callable[[], T], expectation: str, timeout_seconds: float) 
 
 
 class RefusedError(AssertionError):
-    """The API server, or kubectl, said no; the message is what it said."""
+    """An error of the API server or kubectl, with its message."""
 
 
 @dataclass(frozen=True)
@@ -43,7 +43,7 @@ class Cluster:
     """Test operations in a namespace.
 
     Args:
-        namespace: Its name.
+        namespace: Name of the namespace.
     """
 
     namespace: str
@@ -51,7 +51,7 @@ class Cluster:
     def __call__(
         self, *arguments: str, stdin: str | None = None, timeout_seconds: float = CALL_TIMEOUT_SECONDS
     ) -> str:
-        """Run kubectl; returns what it printed.
+        """Run kubectl, and return its output.
 
         Raises:
             RefusedError: If it failed.

@@ -30,9 +30,9 @@ class ClusterAirflow:
 
     Args:
         cluster: The namespace.
-        service: Of the API server.
+        service: Service of the API server.
         login: Kubernetes Secret whose key `admin-password` is the password.
-        user: Who logs in.
+        user: User who logs in.
     """
 
     def __init__(self, cluster: Cluster, service: str, login: str, user: str) -> None:
@@ -69,7 +69,7 @@ class ClusterAirflow:
         return fetched(f"{self._api.url}{path}", token)
 
     def begin(self, dag_id: str, params: dict[str, Any] | None = None) -> str:
-        """Trigger a run, as a person with the form; its id."""
+        """Trigger a run as a user with the form does, and return its id."""
         until(lambda: self._knows(dag_id), f"{dag_id} is parsed", ANSWER_TIMEOUT_SECONDS)
         self.unpause(dag_id)
         run = self.call("POST", f"/dags/{dag_id}/dagRuns", {"logical_date": None, "conf": params or {}})

@@ -1,4 +1,4 @@
-"""A project folder whose conf files a test writes, and what is found wrong with them."""
+"""A project folder whose conf files a test writes, and the errors found in them."""
 
 from __future__ import annotations
 

@@ -57,8 +57,8 @@ def assert_like_control(
     Args:
         events: The input.
         pipeline: Whose stream has ended.
-        control: The same declaration, with tables of its own, before its first run.
-        sent: What the input has; the last event closes the windows of all others.
+        control: The same declaration with separate tables, before its first run.
+        sent: Events of the input. The last one closes the windows of all others.
     """
     control.run_incremental()
     found, expected = (rows_of(each) for each in (pipeline, control))

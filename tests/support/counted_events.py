@@ -1,4 +1,4 @@
-"""A pipeline on a topic of its own, and every record that was sent to it: each must come out once."""
+"""A pipeline on a separate topic, and all records that were sent to it. Each must be in the result once."""
 
 from __future__ import annotations
 
@@ -27,14 +27,14 @@ FLOW, FLOW_SECONDS = 4, 0.25
 
 
 class CountedEvents:
-    """One pipeline, its topic, and what was sent: one record a minute of event time.
+    """One pipeline, its topic, and the sent records: one per minute of event time.
 
     Args:
-        lake: Its project.
+        lake: Lake of the project.
         kafka: The broker.
         name: The pipeline, and its table in `bronze`.
         batch: Most records of a batch.
-        keys: Of its declaration.
+        keys: Keys of the declaration.
     """
 
     def __init__(self, lake: Lake, kafka: Kafka, name: str, batch: int = 50, **keys: Any) -> None:
@@ -59,7 +59,7 @@ class CountedEvents:
         self.pipeline = lake.pipeline(name, **self._keys)
 
     def forked(self, name: str) -> CountedEvents:
-        """The same records for a fork, with a table of its own."""
+        """Return the same records for a fork with a separate table."""
         fork = copy(self)
         fork.name, fork.table = name, f"bronze/{name}"
         fork._keys = {**self._keys, "sinks": [{"delta": {"table": fork.table}}]}

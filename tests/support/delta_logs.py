@@ -37,7 +37,7 @@ class LogCommit:
         operation: Delta's name of it.
         entry: Ledger entry in its `userMetadata`.
         transaction: App id and version.
-        restored_to: Of a RESTORE.
+        restored_to: Version to which a RESTORE goes back.
         actions: Further lines.
     """
 

@@ -1,4 +1,4 @@
-"""A real driver as the runtime starts it: a process of its own, to be killed at will."""
+"""A real driver as the runtime starts it: a separate process that a test can kill at any time."""
 
 from __future__ import annotations
 
@@ -36,7 +36,7 @@ class DriverProcess:
 
     Args:
         process: Python, the leader of a process group with its JVM and Spark's Python workers.
-        run_id: Its run.
+        run_id: Id of the run.
         log: Everything it printed.
     """
 
@@ -77,7 +77,7 @@ class Drivers:
     """The drivers of one project, and the processes that were started.
 
     Args:
-        project: Its folder.
+        project: Folder of the project.
         variables: Environment variables in addition to those of this process.
         command: Makes a driver's command line.
     """

@@ -43,8 +43,8 @@ class EventInput(Protocol):
     """An input of pipelines.
 
     Args:
-        lake: Where they are.
-        has_places: Whether records name their place, so that rows can be made of one of them each.
+        lake: Lake of the inputs.
+        has_places: True if records name their position, so that each row can come from one record.
     """
 
     lake: Lake
@@ -57,7 +57,7 @@ class EventInput(Protocol):
         """Do the other work of the input while its events arrive."""
 
     def forget(self, live: LiveSide) -> None:
-        """Lose what was read, as far as an archive has it."""
+        """Delete the records that were read, if an archive has them."""
 
     def pipeline(self, name: str, **keys: Any) -> LakePipeline:
         """A pipeline that reads it."""
@@ -198,7 +198,7 @@ class FilesInput:
         return self.lake.quarantined(pipeline.name)
 
 
-# Two kinds of archive: the name of an input, and what it may be.
+# Classes of inputs by name. An archive is of one of two kinds.
 INPUTS: dict[str, tuple[type[EventInput], ...]] = {
     "broker": (TopicInput,),
     "bronze": (BronzeInput,),
@@ -209,7 +209,7 @@ INPUTS: dict[str, tuple[type[EventInput], ...]] = {
 def new_input(
     name: str, folder: Path, spark: SparkSession, kafka: Kafka, chance: random.Random
 ) -> EventInput:
-    """An empty input in a project of its own."""
+    """Return an empty input in a separate project."""
     lake = Lake(folder, spark, kafka.bootstrap_servers)
     shutil.copy(REPOSITORY / "conf/schemas/iot_event.json", folder / "conf/schemas")
     return chance.choice(INPUTS[name])(lake, kafka, chance)  # type: ignore[call-arg]  # those of its subclasses
@@ -225,7 +225,7 @@ class Feed:
 
     Args:
         into: The input.
-        settings: Of the events.
+        settings: Settings of the events.
         chance: Decides how many come at once.
     """
 

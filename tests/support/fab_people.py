@@ -1,6 +1,6 @@
 """Users and roles of FAB, Airflow's login in production, made as an administrator makes them.
 
-Run as a program in Airflow's environment, it makes what it reads from its input.
+Run as a program in Airflow's environment, it creates the users and roles that it reads from its input.
 """
 
 from __future__ import annotations

@@ -53,7 +53,7 @@ def transform(events):
     return events.dropDuplicates(["id", "at"])
 """
 
-# More than maintenance leaves alone (tidemill/maintenance/decide.py), and what is old for it.
+# Number of small files and age with which maintenance rewrites files (tidemill/maintenance/decide.py).
 SMALL_FILES = 20
 OLD = timedelta(days=60)
 
@@ -82,7 +82,7 @@ class RealProject(SmallProject):
 
 @dataclass(frozen=True)
 class FaultWorld:
-    """The server, its project, and what was sent."""
+    """The server, its project, and the sent events."""
 
     airflow: FaultyAirflow
     lake: Lake

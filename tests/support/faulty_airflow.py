@@ -64,7 +64,7 @@ class FaultyAirflow(Airflow):
         """Kill a process of it with its children, as a container that is lost, and start another one.
 
         Args:
-            part: As Airflow's command line calls it.
+            part: Name of the component on Airflow's command line.
         """
         parts = psutil.Process(self.server.identity.pid).children()
         # The API server calls itself otherwise by now, and has written that over its variables.

@@ -1,6 +1,6 @@
 """All that tests have fed to the topic, and what the tables must hold therefore.
 
-Events come in eras, each on a day of its own. An era ends with one event of the next day: it closes every
+Events come in eras, each on a separate day. An era ends with one event of the next day, which closes every
 window before it, so that what a batch computation finds over the input is what the tables hold.
 """
 
@@ -22,10 +22,10 @@ REST = timedelta(hours=2)
 
 @dataclass
 class FedEvents:
-    """The record of what was sent.
+    """The record of the sent events.
 
     Args:
-        seed: Of the first era; each further one has its own.
+        seed: Seed of the first era; each further era has a separate one.
         events: All of them, in order.
         era: Number of the era that is open.
     """

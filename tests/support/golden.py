@@ -88,8 +88,8 @@ class Golden:
     """One kind of query.
 
     Args:
-        name: Of its pipeline, table and folder.
-        code: Its transform file.
+        name: Name of the pipeline, table and folder.
+        code: Content of the transform file.
         conf: Spark settings that it was born with, where they are not the engine's.
     """
 

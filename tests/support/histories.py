@@ -1,7 +1,7 @@
 """Random lives of a pipeline in which nothing goes wrong that the platform does not survive by itself.
 
-A life is a driver that runs batches step by step and is killed anywhere. Between lives people and tools do
-what is allowed: maintenance, backfills, rewinds, resets. At every start the gate must say yes.
+A life is a driver that runs batches step by step and is killed anywhere. Between lives, operators and tools
+do allowed things: maintenance, backfills, rewinds, resets. The gate must allow every start.
 """
 
 from __future__ import annotations
@@ -132,7 +132,7 @@ class History:
         self.checkpoint.newest_state = self.checkpoint.planned + 1
 
     def _write(self, table: Table) -> None:
-        """Commit the newest batch unless it is there; the entry is that of the files."""
+        """Commit the newest batch unless it is committed; the entry is that of the files."""
         found = self.checkpoint
         batch_id = found.planned
         assert batch_id is not None
@@ -273,7 +273,7 @@ class History:
         found = self.checkpoint
         start = found.initial if found.committed is None else found.offsets[found.committed]
         begun: Mapping[str, int] = start or {}
-        # Retention may have come right up to what was not read yet.
+        # Retention may have deleted everything that was read.
         oldest = {p: begun.get(p, 0) if self.chance.random() < 0.3 else 0 for p in self.ends}
         ends = {p: end + self.chance.choice((0, 5)) for p, end in self.ends.items()}
         return TopicFacts({TOPIC: oldest}, {TOPIC: ends}, {TOPIC: "id-1"})

@@ -59,8 +59,8 @@ class HubFactsPeer:
     """An event hub's facts.
 
     Args:
-        hub: Its name.
-        partitions: Its partitions.
+        hub: Name of the hub.
+        partitions: Partitions of the hub.
         created: Time of its creation.
         refuses: True to refuse every token.
         tokens: Received tokens, newest last.

@@ -89,7 +89,7 @@ def _policy(name: str, spec: Document) -> Document:
 
 
 def start_observer(cluster: Cluster, image: str, claim: str, path: str) -> None:
-    """Make the pod unless it is there, and wait for it."""
+    """Create the pod unless it exists, and wait for it."""
     cluster.apply(observer(image, claim, path), inward(cluster.namespace), outward())
     until(
         lambda: (pod := cluster.get("pod", POD)) is not None and is_ready(pod),
@@ -153,11 +153,11 @@ class Agent:
 
 
 class Feeder:
-    """`tests/e2e/feeder.py` in the observer; needs no connection to go on.
+    """`tests/e2e/feeder.py` in the observer, which continues without a connection.
 
     Args:
         cluster: The namespace.
-        folder: Where in the observer it says how far it is.
+        folder: Folder in the observer for its progress.
     """
 
     def __init__(self, cluster: Cluster, folder: str) -> None:

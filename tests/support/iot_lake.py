@@ -38,11 +38,11 @@ class IotLake:
     """A lake with `iot_events_bronze` and `iot_device_windows` as this repository declares them.
 
     Args:
-        folder: Of the project.
+        folder: Folder of the project.
         spark: Session of the test run; None where driver processes bring their own.
         bootstrap_servers: The broker.
         topic: Read by both; alerts go to `<topic>_alerts`.
-        trigger: Of both. By default no pause between batches: tests wait for each of them.
+        trigger: Trigger of both pipelines. By default there is no pause, because tests wait for each batch.
         source: Further keys of the Kafka source.
     """
 
@@ -143,7 +143,7 @@ def counts_by_window(events: Iterable[Event]) -> dict[Window, int]:
 
 
 def assert_bronze_holds(iot: IotLake, events: Iterable[Event]) -> None:
-    """Every accepted record is there as often as it was sent, and no place of the topic twice."""
+    """Check that each accepted record is in the table as often as it was sent, and no offset is twice."""
     rows = iot.bronze_rows()
     assert len({(row["kafka_partition"], row["kafka_offset"]) for row in rows}) == len(rows)
     assert Counter(row["event_id"] for row in rows) == Counter(event.event_id for event in accepted(events))

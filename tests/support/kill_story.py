@@ -55,13 +55,13 @@ class Kills:
     """Kills drivers of one pipeline, each at its moment, and starts the next.
 
     Args:
-        drivers: Of the project.
-        pipeline: Its name.
+        drivers: Drivers of the project.
+        pipeline: Name of the pipeline.
         chance: Decides whether Python alone or its JVM too is killed.
-        phases: How many were killed in which phase.
+        phases: Number of killed drivers in each phase.
         without_progress: Kills since the last committed batch.
         over: Once set, the driver of the moment is killed at once.
-        batch_timeout_seconds: How long a driver may take to its next batch, where it is given the time.
+        batch_timeout_seconds: Maximum time of a driver until its next batch, if the story waits for it.
     """
 
     drivers: Drivers

@@ -17,7 +17,7 @@ NAME = "daily"
 # Name of the pipeline with state.
 KEYED = "keyed"
 
-# Where each is killed (`action_kills.of_verb`), and what is killed.
+# Step at which each operation is killed (`action_kills.of_verb`), and the victim.
 VERBS: Mapping[str, tuple[str, Victim]] = {
     "backup": ("copied", "machine"),
     "rewind": ("step-not-noted", "task"),

@@ -40,7 +40,7 @@ def killing(step: str, batch_id: int, classes: Path) -> Mapping[str, str]:
     """Environment variables of a driver that is killed at a step of the first batch from a number on.
 
     Args:
-        step: As above.
+        step: One of the steps above.
         batch_id: The number.
         classes: Folder of the compiled KillingLogStore.
     """

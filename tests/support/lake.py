@@ -1,4 +1,4 @@
-"""Pipelines in a project of their own, run in the test's Spark session the way a driver runs them."""
+"""Pipelines in a separate project, which run in the test's Spark session as a driver would run them."""
 
 from __future__ import annotations
 
@@ -178,7 +178,7 @@ class Lake:
 
 
 class _WithoutAnchors(yaml.SafeDumper):
-    """Writes what a test uses twice as often as it stands there: declarations have no anchors."""
+    """Writes repeated values in full, because declarations have no anchors."""
 
     def ignore_aliases(self, data: Any) -> bool:
         return True

@@ -20,7 +20,7 @@ class LineageService:
     Attributes:
         answer: Status of every answer.
         open: While it is not set no request is answered.
-        events: What was sent, refused events too.
+        events: Received events, including refused ones.
         keys: The `Authorization` headers.
     """
 

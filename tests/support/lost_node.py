@@ -11,7 +11,7 @@ from tidemill.control.runtime import MainSlot, Runtime, StartedDriver
 
 @dataclass
 class PlaceOfALostNode:
-    """A runtime whose driver was asked to stop long ago, and is there whatever is done to it."""
+    """A runtime whose driver was asked to stop long ago, and cannot be removed."""
 
     runtime: Runtime
     driver: StartedDriver

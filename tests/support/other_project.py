@@ -1,4 +1,4 @@
-"""A copy of the image's project in the scheduler's pod, with some files of its own: for `--project`."""
+"""A copy of the image's project in the scheduler's pod, with some other files, for `--project`."""
 
 from __future__ import annotations
 

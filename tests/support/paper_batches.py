@@ -41,7 +41,7 @@ class PaperBatches:
     """The batches of one pipeline with the files of a local root.
 
     Args:
-        pipeline: Which.
+        pipeline: Pipeline of the batches.
         topic_ids: Ids that the broker is said to give the topics.
         cluster: Id that its cluster is said to have.
     """
@@ -99,7 +99,7 @@ class PaperBatches:
     def writes_later(
         self, number: int, table: str, run_id: str = "run-1", epoch: int = 1
     ) -> Callable[[], Written]:
-        """The commit of a driver that stands still just before it."""
+        """Return the commit of a driver that is paused just before it."""
         planned = self.batches.planned(number)
         assert planned is not None
         ((start, end),) = self.batches.ranges_of(planned).values()

@@ -37,7 +37,7 @@ sinks:
   - delta: {table: bronze/orders}
 """
 TABLE = "bronze/orders"
-# What stands for a value in a page, unless a story says otherwise.
+# Values of the placeholders in a page, unless a story sets others.
 PLACEHOLDERS = {
     "PIPELINE": "orders",
     "TEXT": "as the page says",
@@ -55,10 +55,10 @@ class Patient:
 
     Args:
         drivers: The project and what its drivers do.
-        tidemill: Its command line.
+        tidemill: Command line of the project.
         patch: Undone after the test.
         name: The pipeline.
-        values: What the page's placeholders stand for.
+        values: Values of the page's placeholders.
         topic_ids: Ids that the broker gives the topics from now on.
         cluster: Id of its cluster from now on.
         put_back: Undoes by hand what has happened, where that can be done.
@@ -141,7 +141,7 @@ class Patient:
                     file.unlink()
 
     def keep(self, *paths: Path) -> Callable[[], None]:
-        """Copy files or folders; what is returned puts them back."""
+        """Copy files or folders, and return a function that puts them back."""
         kept = self.drivers.folder / "kept"
         pairs = [(path, kept / f"{number}") for number, path in enumerate(paths)]
         for path, copy in pairs:

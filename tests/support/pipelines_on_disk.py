@@ -42,7 +42,7 @@ class PipelineOnDisk:
 
     @cached_property
     def resolved(self) -> Pipeline:
-        # A project without files: what it declares is handed over.
+        # The project has no files; its declarations are passed in.
         (self.place.folder / "conf/pipelines").mkdir(parents=True, exist_ok=True)
         return declared(self.place.folder, environment=dict(self.place.keys))
 
@@ -103,7 +103,7 @@ class PipelineOnDisk:
         return self
 
     def ran_on(self, begin: int, end: int, generation: str = "g0001") -> None:
-        """Leave what a driver leaves that went on and committed these batches."""
+        """Write the files that a driver would leave after it has committed these batches."""
         with tempfile.TemporaryDirectory() as folder:
             ids = range(begin, end)
             write_checkpoint(Path(folder), planned=ids, committed=ids)

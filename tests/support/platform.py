@@ -1,4 +1,4 @@
-"""The whole platform in a cluster: release, Airflow, topic and lake, and the oracle of what it must hold."""
+"""The whole platform in a cluster: release, Airflow, topic and lake, and the oracle of the expected rows."""
 
 from __future__ import annotations
 
@@ -24,7 +24,7 @@ BRONZE, WINDOWS = "iot_events_bronze", "iot_device_windows"
 TOPIC = "iot_events"
 TABLES = {BRONZE: "bronze/iot_events", WINDOWS: "silver/iot_device_windows"}
 
-# Seconds for a command of an operator: a part of it may start Spark in a pod of its own, or wait for a drain.
+# Timeout in seconds of an operator's command. It may start Spark in a separate pod, or wait for a drain.
 VERB_TIMEOUT_SECONDS = 600
 
 # Seconds for a driver to commit its next batch: pods, two Spark starts at the same time on two cores, and the
@@ -154,7 +154,7 @@ class Platform:
         return pod
 
     def until_reconciled(self) -> str:
-        """Wait for a look of the reconciliation that begins from now on; what it wrote."""
+        """Wait for a reconciliation that begins from now on, and return its output."""
         known = {run["dag_run_id"] for run in self.airflow.runs(STREAMS_DAG_ID)}
 
         def next_run() -> str | None:

@@ -27,7 +27,7 @@ class Life:
     """One life of a driver's container.
 
     Args:
-        container: Its id.
+        container: Id of the container.
         pod: Uid of its pod.
         began: Start time, to the second.
         ended: End time; None if it has not ended or was not seen.

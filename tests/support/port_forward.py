@@ -24,7 +24,7 @@ class PortForward:
     Args:
         cluster: The namespace.
         target: `pod/<name>` or `service/<name>`.
-        port: Of the target.
+        port: Port of the target.
     """
 
     def __init__(self, cluster: Cluster, target: str, port: int) -> None:

@@ -34,7 +34,7 @@ class PostgresServer:
     """A server in a folder.
 
     Args:
-        folder: With `bin`, which has its programs, and `data`.
+        folder: Folder with `bin`, which has the programs, and `data`.
         port: On the loopback interface.
     """
 
@@ -48,7 +48,7 @@ class PostgresServer:
         return f"postgresql://postgres:{quote(PASSWORD, safe='')}@{LOOPBACK}:{self.port}/postgres"
 
     def start(self) -> None:
-        """Start it, and wait until it answers; what was committed before is there."""
+        """Start the server with its existing data, and wait until it answers."""
         options = ["-D", self.folder / "data", "-p", str(self.port), "-k", "", "-h", LOOPBACK, "-F"]
         with (self.folder / "log").open("ab") as log:
             command = [self.folder / "bin/postgres", *options]
@@ -81,7 +81,7 @@ class PostgresServer:
 
 @contextmanager
 def running_postgres() -> Iterator[PostgresServer]:
-    """A server in a folder of its own, which is removed with it."""
+    """Yield a server in a temporary folder, which is removed with it."""
     # Use a folder outside of pytest's, because another user cannot read pytest's folder.
     folder = Path(tempfile.mkdtemp(prefix="tidemill-postgres-"))
     folder.chmod(0o755)

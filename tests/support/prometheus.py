@@ -48,7 +48,7 @@ class Prometheus:
         return result
 
     def firing(self) -> set[tuple[str, str]]:
-        """Alerts that fire, with what they are of: a pipeline, a component, or nothing."""
+        """Return the firing alerts with their subject: a pipeline, a component, or nothing."""
         return {
             (
                 alert["labels"]["alertname"],

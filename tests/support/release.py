@@ -49,7 +49,7 @@ class Release:
 
     Args:
         cluster: The namespace of Airflow.
-        values: What differs from the values files, as `--set-string`.
+        values: Values that differ from the values files, for `--set-string`.
     """
 
     cluster: Cluster
@@ -79,7 +79,7 @@ class Release:
         self.streams.apply({"apiVersion": "v1", "kind": "Secret", "metadata": metadata, "stringData": data})
 
     def upgrade(self, **values: str) -> None:
-        """Upgrade with some other values; `image__tag` stands for `image.tag`."""
+        """Upgrade with some other values; `image__tag` means `image.tag`."""
         self._values_before = dict(self.values)
         self.values |= {name.replace("__", "."): value for name, value in values.items()}
         self._helm("upgrade", NAME, str(CHART), *self._options())

@@ -50,7 +50,7 @@ def transform(events):
 """
 TRANSFORMS = {"stateless": STATELESS, "windows": WINDOWS, "joined": JOIN, "dedup": DEDUP}
 
-# Put around a transform: rows are missing in the result and in the state, and those that are there are wrong.
+# Wrapper of a transform that drops some rows from the result and the state, and makes the others wrong.
 # What the state is kept by stays the same, else no driver starts.
 SPOILED = """
 right = transform
@@ -113,7 +113,7 @@ def mend(pipeline: LakePipeline, kind: str) -> None:
 
 
 def acknowledge(pipeline: LakePipeline) -> None:
-    """Let the live generation go on with what is deployed, whatever that means for its state."""
+    """Let the live generation continue with the deployed code, even if that code damages its state."""
     resolved, store = pipeline.resolved, pipeline.lake.store
     request = Request("acknowledge", pipeline.name, f"meant-{uuid.uuid4()}", "ann", "a better transform")
     plan = plan_acknowledge(store, resolved, lambda: None)
@@ -168,5 +168,5 @@ def restoring(pipeline: LakePipeline) -> RestoreTable:
 
 
 def rows_of(pipeline: LakePipeline) -> list[tuple[Any, ...]]:
-    """All rows of its table, in an order of their own."""
+    """Return all rows of the table, sorted."""
     return sorted(tuple(row.values()) for row in pipeline.lake.rows(f"silver/{pipeline.name}"))

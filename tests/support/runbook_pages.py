@@ -9,7 +9,7 @@ from pathlib import Path
 
 FOLDER = Path(__file__).parents[2] / "dags" / "runbooks"
 
-# A line of a block, and words in backquotes that begin like a program and go on.
+# A line of a block, and words in backquotes that begin with the name of a program.
 _BLOCK = re.compile(r"^(?: {4,}|```\w*\n *)([a-z].+)$", re.MULTILINE)
 _INLINE = re.compile(r"`([a-z][a-z0-9_-]* [^`]+)`")
 _ERROR = re.compile(r"TIDE-[A-Z0-9]+-\d{3}")

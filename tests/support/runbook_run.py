@@ -21,8 +21,8 @@ class RunbookRun:
     Args:
         project: The project.
         verb: The operation.
-        params: The form; what is left out has its default.
-        xcom: What the tasks have returned.
+        params: The form; missing fields have their defaults.
+        xcom: Return values of the tasks.
     """
 
     project: SmallProject

@@ -40,7 +40,7 @@ class Story:
         ill: Makes it happen.
         errors: Ids that are seen before, and not after.
         steps: Commands of the page, verbatim, and manual acts between them.
-        seen: How the ids are seen; by default, the gate refuses with them.
+        seen: Function that shows the error ids; by default, the gate refuses with them.
         over: Check after the page's own last commands; raises or returns False if it fails.
         goes_on: True if a driver must have written a batch after the steps.
         by_hand: Further ids that its acts cause and check themselves.
@@ -129,7 +129,7 @@ class Told:
             self._do(command)
 
     def _goes_on(self) -> None:
-        """The driver that the page's commands have started, or let go on, has written a batch."""
+        """Check that the driver that the page's commands started, or let continue, has written a batch."""
         running = self.patient.plane.running(self.patient.name)
         assert running is not None, "no command of the page starts the stream"
         eventually(lambda: self.patient.status()["actual"] == "running", "the driver goes on")

@@ -30,7 +30,7 @@ class RunningStream:
 
     def wait_until(self, condition: Callable[[], bool], expectation: str) -> None:
         """Wait for what the stream should do; fails at once if it ends before."""
-        # Asked first whether it has ended: what it did before that is seen by the look.
+        # Check first if it has ended, so that the look sees everything that it did before.
         seen = eventually(lambda: self._look(condition), expectation, TIMEOUT_SECONDS)
         if self._failed:
             raise self._failed[0]

@@ -45,9 +45,9 @@ class FakeRegistry:
         """Register a schema under a number; returns its version.
 
         Args:
-            number: Its id.
+            number: Id of the schema.
             schema: Avro's JSON, or a `FileDescriptorProto`.
-            subject: Where.
+            subject: Subject of the schema.
             keys: More of the answer, such as `references`.
         """
         if hasattr(schema, "SerializeToString"):

@@ -27,7 +27,7 @@ LOST = 0
 
 
 class ScriptedApiServer(ThreadingHTTPServer):
-    """Answers every request with the next scripted answer, and remembers what was asked."""
+    """Answers every request with the next scripted response, and records the requests."""
 
     daemon_threads = True
 

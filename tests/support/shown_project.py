@@ -1,4 +1,4 @@
-"""A project for people to look at: streams in each state, and texts that must not run in the page."""
+"""A project for the Streams page: streams in each state, and texts that must not run in the page."""
 
 from __future__ import annotations
 
@@ -19,7 +19,7 @@ from tidemill.checkpoint.verbs.backup_manifest import Manifest, backup_folder, d
 from tidemill.control.decide.all_streams import reconcile_streams
 from tidemill.control.plane import ControlPlane
 
-# What would run if any text of ours became a part of the page.
+# Text that would run as code if the page did not escape it.
 HOSTILE = "<img src=x onerror=alert(1)><script>alert(2)</script>"
 
 READS_BRONZE = """

@@ -62,7 +62,7 @@ class SmallProject:
         return {**os.environ, "PYTHONPATH": path}
 
     def plane(self) -> ControlPlane:
-        """A control plane of its own, as another process would have."""
+        """Return a separate control plane, as another process would have."""
         environment = self.environment
         runtime = LocalRuntime(environment, fake_driver_command, self.variables)
         return ControlPlane(environment, Store(environment.layout.root), runtime)
@@ -103,7 +103,7 @@ class SmallProject:
 
 
 def write_at_once(path: Path, text: str) -> None:
-    """Write a whole file in one step: drivers and schedulers read it while a test goes on."""
+    """Write a whole file in one step, because drivers and schedulers read it during a test."""
     unfinished = path.with_suffix(".unfinished")
     unfinished.write_text(text)
     unfinished.replace(path)

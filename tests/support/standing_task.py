@@ -1,4 +1,4 @@
-"""Tasks of a real Airflow that stand still at a function of ours, so that a test can kill them there.
+"""Tasks of a real Airflow that pause at a given function, so that a test can kill them there.
 
 A plugin of that Airflow wraps the function when the task begins; nothing of the product knows of it. A moment
 is used once: the next try of the task passes by.
@@ -27,7 +27,7 @@ FOLDER_VARIABLE = "STANDING_TASKS"
 # What a test changes in the processes of tasks, by `module:name`: seconds.
 SETTINGS = "settings.json"
 
-# Seconds until a task stands there: its driver may have a batch of its own to finish first.
+# Maximum seconds until a task has paused there. Its driver may have to finish a batch first.
 REACH_TIMEOUT_SECONDS = 150
 
 # Seconds until a task that was woken has ended.
@@ -46,7 +46,7 @@ class StandingTasks(AirflowPlugin):
 """
 
 # What is killed: the task's process, as by the out-of-memory killer; with it the worker that supervises it,
-# as when a machine is lost; or the worker alone, and the task's process goes on later, unsupervised.
+# as when a machine is lost; or only the worker, and the task's process continues later, unsupervised.
 Victim = Literal["task", "machine", "worker"]
 
 
@@ -75,7 +75,7 @@ class Moment:
 
 @dataclass(frozen=True)
 class StandingTask:
-    """A task's process that stands still, and the worker that supervises it."""
+    """The paused process of a task, and the worker that supervises it."""
 
     process: ProcessIdentity
     worker: ProcessIdentity
@@ -90,7 +90,7 @@ class StandingTask:
             self.process.signal(signal.SIGKILL)
 
     def wake(self) -> None:
-        """Let it go on, and wait for its end."""
+        """Let the task continue, and wait for its end."""
         self.go.touch()
         assert self.process.wait_until_gone(GONE_TIMEOUT_SECONDS)
 
@@ -112,7 +112,7 @@ class StandingTasks:
         (self._folder / f"{moment.name}.json").write_text(json.dumps(asdict(moment)))
 
     def reached(self, moment: Moment) -> StandingTask:
-        """Wait until a task stands there."""
+        """Wait until a task has paused there."""
         file = self._folder / f"{moment.name}.reached"
         eventually(file.exists, f"{moment.name} stands at {moment.at}", REACH_TIMEOUT_SECONDS)
         told = json.loads(file.read_text())

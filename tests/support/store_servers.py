@@ -37,7 +37,7 @@ class StoreServer:
 
     Args:
         endpoint: Scheme, host and port.
-        folder: What the server keeps its objects in.
+        folder: Folder of the server's objects.
     """
 
     endpoint: str

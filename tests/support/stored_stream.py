@@ -37,10 +37,10 @@ class StoredStream:
     """The pipeline `orders`.
 
     Args:
-        folder: Its project.
-        pipeline: What is declared.
-        last: Its newest batch.
-        files: How many its checkpoint has.
+        folder: Folder of the project.
+        pipeline: The declared pipeline.
+        last: Number of the newest batch.
+        files: Number of files in the checkpoint.
     """
 
     folder: Path

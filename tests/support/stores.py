@@ -49,8 +49,8 @@ class StorePlace:
 
     Args:
         kind: local, azurite or s3.
-        folder: Of this machine, for what belongs to it: the secrets.
-        keys: Of the environment file: root, storage, secrets.
+        folder: Folder on this machine for the secrets.
+        keys: Keys of the environment file: root, storage, secrets.
     """
 
     kind: str
@@ -129,9 +129,9 @@ def make_container(endpoint: str, container: str, trust: Path | None = None) -> 
     """Create Container of Azure's Blob REST API, signed with the account's key (Shared Key authorization).
 
     Args:
-        endpoint: Of the emulator.
-        container: Its name.
-        trust: Who signed the emulator's certificate.
+        endpoint: Endpoint of the emulator.
+        container: Name of the container.
+        trust: CA certificate of the emulator.
     """
     headers = {"x-ms-date": formatdate(usegmt=True), "x-ms-version": "2021-08-06"}
     # The emulator's path begins with the account, which the resource then holds twice.

@@ -1,4 +1,4 @@
-"""Short words for tests about streams: what is asked for, what was decided, what has happened."""
+"""Short helpers for tests about streams: requests, decisions and results."""
 
 from __future__ import annotations
 

@@ -1,6 +1,6 @@
 """Microsoft Entra's token endpoint on loopback: real RS256 tokens, as short as a test wants them.
 
-It refuses as Entra does, with OAuth's `error` and Entra's numbers, and its descriptions repeat what was sent:
+It refuses as Entra does, with OAuth's `error` and Entra's numbers, and its descriptions repeat the request:
 a client that quotes them is found out.
 """
 

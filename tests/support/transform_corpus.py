@@ -1,4 +1,4 @@
-"""Small transforms of one pipeline over an empty folder: what is found in them without running a query."""
+"""Small transforms of one pipeline over an empty folder, and the findings in them without running a query."""
 
 from __future__ import annotations
 

@@ -18,7 +18,7 @@ class FlakyStore(Store):
     Args:
         root: Storage root.
         folder: Whose objects cannot be read.
-        failures: How many reads fail; the default is all.
+        failures: Number of reads that fail; the default is all.
     """
 
     def __init__(self, root: str, folder: str, failures: float = float("inf")) -> None:

@@ -57,7 +57,7 @@ class Change:
     Args:
         before: Body of the old transform.
         after: Body of the new one.
-        answer: What the gate says.
+        answer: Answer of the gate.
         found: Ids of its findings.
         mode: Mode of the table before.
         mode_after: And after.

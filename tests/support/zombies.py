@@ -86,7 +86,7 @@ class ZombieDriver:
         there.close()
 
     def wait_for_free_batches(self) -> None:
-        """Wait until it has written them; it goes on when it is let go."""
+        """Wait until the driver has written them. It continues when it is released."""
         assert self._here.poll(PATIENCE_SECONDS), f"driver {self.order.number} does not get on"
         assert self._here.recv() == "free batches done"
 
@@ -94,7 +94,7 @@ class ZombieDriver:
         self._here.send("go")
 
     def wait_until_stopped(self) -> None:
-        """Wait until the whole process stands still (state T of /proc)."""
+        """Wait until the whole process is stopped (state T of /proc)."""
         stat = Path(f"/proc/{self._process.pid}/stat")
         eventually(
             lambda: stat.read_text().rpartition(")")[2].split()[0] == "T",
@@ -199,7 +199,7 @@ def _drive(order: ZombieOrder, parent: Connection[str, str]) -> None:
         driver.stop_at = order.stop_at
         if order.stop_at is None:
             driver.longest = order.records
-        # A zombie goes on after its stop until it is fenced off; it never comes to the end.
+        # A zombie continues after its stop until it is fenced. It never reaches the end.
         while order.stop_at is not None or not driver.has_read_all():
             driver.write_batch()
     except FencedError as fenced:
@@ -248,7 +248,7 @@ class _Driver:
         self.next_batch += 1
 
     def plan(self, batch_id: int) -> None:
-        """Write `offsets/N`, each driver with a length of its own, unless N is planned.
+        """Write `offsets/N` with a different length per driver, unless N is planned.
 
         As Spark does on local disks and on Azure, where a rename never replaces a file.
         """
