@@ -1,4 +1,4 @@
-"""A bounded run whose task has failed is drained, however Airflow came to lose it; any other goes on."""
+"""A bounded run whose task has failed is drained, for any reason of the failure. Other runs continue."""
 
 from __future__ import annotations
 

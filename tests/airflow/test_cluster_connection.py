@@ -27,13 +27,13 @@ from tidemill.errors import SpecError, UnavailableError
 if TYPE_CHECKING:
     from kubernetes.client import Configuration
 
-# What a pod finds of its own account.
+# Token of a pod's service account.
 POD_TOKEN = "token-of-the-pod"
 
 
 @pytest.fixture(autouse=True)
 def airflow(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Iterator[None]:
-    """A process of Airflow, on a machine without a cluster of its own."""
+    """An Airflow process on a machine outside of the cluster."""
     monkeypatch.setenv("AIRFLOW_HOME", str(tmp_path / "airflow"))
     monkeypatch.delenv("KUBERNETES_SERVICE_HOST", raising=False)
     monkeypatch.setenv("KUBECONFIG", str(tmp_path / "missing"))

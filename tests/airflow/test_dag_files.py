@@ -1,4 +1,4 @@
-"""This repository's DAG files as Airflow parses them, in a process of its own."""
+"""This repository's DAG files as Airflow parses them, in a separate process."""
 
 from __future__ import annotations
 
@@ -59,7 +59,8 @@ NOT_RETRIED = {
 # Longest execution_timeout, in seconds: no work holds a worker for longer than a day.
 LONGEST_WORK_SECONDS = 24 * 3600
 
-# What a DAG file must not do while it is parsed: reach out, start something, or change a file.
+# A program that parses the DAG files, during which they must not use the network, start a process or change a
+# file.
 PARSE = """
 import json, os, sys
 from airflow.dag_processing.dagbag import DagBag
@@ -227,7 +228,7 @@ def test_streams_are_reconciled_every_minute_by_one_short_task(parsed: Mapping[s
 def test_what_looks_after_streams_is_never_paused_for_its_failures(parsed: Mapping[str, Any]) -> None:
     pauses = {dag_id: dag["paused_after_failures"] for dag_id, dag in parsed["dags"].items()}
     assert pauses["tidemill_streams"] == pauses["stream__iot_events_bronze"] == 0
-    # How often a scheduled run may fail stays the deployment's to say.
+    # The deployment decides how often a scheduled run may fail.
     assert pauses["incremental__iot_daily_summary"] == 3
 
 
@@ -269,7 +270,7 @@ def test_a_backfill_is_a_dry_run_unless_told_otherwise(parsed: Mapping[str, Any]
 def test_daily_care_is_a_task_for_each_and_a_report(parsed: Mapping[str, Any], dag_id: str) -> None:
     dag = parsed["dags"][dag_id]
     assert (dag["schedule"], dag["catchup"], dag["max_active_runs"]) == ("@daily", False, 1)
-    # A checkpoint or table that needs a person must not end the care for the others.
+    # A checkpoint or table that needs an operator must not end the maintenance of the others.
     assert dag["paused_after_failures"] == 0
     assert dag["tasks"] == DAILY[dag_id]
 

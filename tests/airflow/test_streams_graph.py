@@ -56,7 +56,7 @@ def test_each_link_has_the_time_of_its_own() -> None:
         ("topic orders", "pipeline orders"): FRESH["progressed_at"],
         ("pipeline orders", "table bronze/orders"): FRESH["batch_committed_at"],
         ("table silver/orders", "pipeline idle"): FRESH["progressed_at"],
-        # Its driver has come back, and has had nothing to commit since.
+        # The driver runs again and has had nothing to commit since.
         ("pipeline idle", "table gold/orders"): None,
     }
 

@@ -266,7 +266,7 @@ def test_a_few_requests_wait_for_storage_and_the_others_are_told_at_once_so_airf
             waiting.enter_context(page.app.state.gate.entered())
         refused = page.get("/api/pipelines/orders/checkpoints")
         assert (refused.status_code, refused.json()["detail"][:16]) == (503, "Storage is slow:")
-        # What needs no storage goes on.
+        # Parts that need no storage still work.
         assert page.get("/api/pipelines/orders").status_code == 200
     assert page.get("/api/pipelines/orders/checkpoints").status_code == 200
 

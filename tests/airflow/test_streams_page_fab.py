@@ -178,7 +178,7 @@ def test_records_need_the_right_to_run_and_the_view(logged: Logged, user: str) -
         ("viewer", {"orders": 0, "payroll": 0, "sums": 0}),
         ("viewer_with_records", {"orders": 0, "payroll": 0, "sums": 0}),
         ("orders_reader", {"orders": 0}),
-        # Those of the stream's own DAG: operations on checkpoints are DAGs of their own.
+        # Actions of the stream's own DAG. Checkpoint operations have separate DAGs.
         ("orders_operator", {"orders": 3}),
     ],
 )

@@ -1,4 +1,4 @@
-"""`make bench-sinks`: one read to several sinks, against a pipeline of its own for each of them.
+"""`make bench-sinks`: one read for several sinks, compared with a separate pipeline for each sink.
 
 Kafka JSON is read, decoded and written, in one Spark session, the two ways alternately and on the same topic.
 The pipelines of their own run one after the other: their work is compared, not how many machines do it. The

@@ -1,4 +1,4 @@
-"""`make demo` and `make demo-stop`, typed as a person types them, and what is seen then."""
+"""`make demo` and `make demo-stop` as a user runs them, and their output."""
 
 from __future__ import annotations
 
@@ -68,7 +68,7 @@ def answers(url: str) -> bool:
 
 @pytest.fixture
 def ended() -> Iterator[None]:
-    """Nothing goes on, whatever becomes of the test; what a person runs here is left alone."""
+    """Stop everything that the test has started, whatever its result, but nothing else."""
     assert find_broker(DEMO.folder / "broker") is None, "a demo runs in this folder: end it by make demo-stop"
     yield
     make("demo-stop")

@@ -61,7 +61,7 @@ def platform() -> Iterator[Platform]:
             platform.until_healthy(BRONZE)
             yield platform
     except AssertionError as error:
-        # What is there now is gone when the report of a test is made.
+        # Write the report now, because everything is deleted before pytest makes its report.
         error.add_note(report_on(release))
         raise
     finally:

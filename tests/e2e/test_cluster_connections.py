@@ -23,7 +23,7 @@ from tidemill.errors import UnavailableError
 NAMESPACE = "tidemill-e2e-connections"
 IMAGE = "docker.io/library/debian:bookworm-slim"
 
-# Who a pod without any rights is.
+# Service account of a pod without any rights.
 ACCOUNT = "powerless"
 
 

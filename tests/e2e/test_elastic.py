@@ -65,7 +65,7 @@ def test_executors_are_added_as_lag_grows_and_go_when_it_is_gone(platform: Platf
         assert len(many) <= MOST
         platform.assert_exact()
         until(lambda: len(executors(platform)) == 1, "those above the least go", GONE_SECONDS)
-        # What is left works on, and so does the driver that has lost some.
+        # The remaining executors continue, and so does the driver that has lost some.
         platform.feed(500)
         platform.assert_exact()
         assert uid_of(platform.until_healthy(WINDOWS)) == uid_of(driver)

@@ -1,4 +1,4 @@
-"""Upgrade and rollback: streams go on, or are drained, gated and replaced where their definition changed."""
+"""Upgrade and rollback: streams continue, or if their definition changed, are drained, gated and replaced."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""The runtime against a real cluster, with drivers that only sleep: what its double in memory stands for."""
+"""The runtime with a real cluster and drivers that only sleep, to verify the API server in memory."""
 
 from __future__ import annotations
 

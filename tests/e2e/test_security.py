@@ -27,7 +27,7 @@ EVERY_VERB = {"get", "list", "watch", "create", "update", "patch", "delete"}
 LOOKS = {"get", "list"}
 OBJECTS = ("configmaps", "services", "statefulsets", "poddisruptionbudgets", "jobs")
 
-# All that the accounts may do in the streams' namespace; elsewhere, and where Airflow is, nothing.
+# All rights of the accounts in the streams' namespace. They have none elsewhere, not even in Airflow's.
 MAY = {
     f"{NAME}-airflow": {
         "namespaces": {"get"},
@@ -47,7 +47,7 @@ MAY = {
     f"{NAME}-executor": {},
 }
 
-# What every account of a cluster may ask about itself.
+# Requests about itself that every account of a cluster may make.
 ABOUT_ONESELF = {"selfsubjectreviews", "selfsubjectaccessreviews", "selfsubjectrulesreviews"}
 
 TOKEN = "/var/run/secrets/kubernetes.io/serviceaccount"
@@ -87,7 +87,7 @@ def rules(platform: Platform, account: str, namespace: str) -> dict[str, set[str
         "create",
         "--filename=-",
         "--output=json",
-        # Who looks at schemas first needs more rights than these have.
+        # A client that reads schemas first needs more rights than these accounts have.
         "--validate=false",
         user,
         "--as-group=system:serviceaccounts",

@@ -36,7 +36,7 @@ def answer(platform: Platform, path: str) -> Any:
 
 
 def overview(platform: Platform) -> dict[str, dict[str, Any]]:
-    """All pipelines by name, once there was a look without a problem."""
+    """Return all pipelines by name, after a refresh without a problem."""
 
     def looked() -> Any:
         found = answer(platform, "/pipelines")

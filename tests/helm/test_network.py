@@ -83,7 +83,7 @@ class Network:
 
 
 def where(pod: str) -> str:
-    """Its namespace."""
+    """Return the namespace of the pod."""
     return STREAMS if pod in STREAM_PODS else AIRFLOW
 
 

@@ -113,7 +113,7 @@ def test_an_uninstall_leaves_the_namespace_alone_where_nothing_is_to_be_kept() -
     documents = render("evaluation", values={"data": {"persistence": {"keep": False}}})
     kept = [each["kind"] for each in documents if "annotations" in each["metadata"] and
             "helm.sh/resource-policy" in each["metadata"]["annotations"]]  # fmt: skip
-    # What others put into the namespace is not the release's to delete.
+    # The release must not delete objects that others have created in the namespace.
     assert kept == ["Namespace"]
 
 

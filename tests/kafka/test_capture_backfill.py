@@ -33,7 +33,7 @@ def places(hub: CapturedHub, table: str = "silver/readings") -> list[tuple[int, 
 
 
 def all_of(count: int) -> list[tuple[int, int, int]]:
-    """Each of so many events once, where it came in."""
+    """Return this number of events, each once, with its position."""
     return sorted((number % 2, number // 2, number) for number in range(count))
 
 

@@ -113,7 +113,7 @@ def test_a_driver_outlives_a_missing_broker_a_missing_topic_and_a_crash_of_the_b
         send_events(servers, "outages", events[100:])
         until_bronze_has(iot, driver, 300)
 
-        # Its source is empty, and it looks again and again: that is progress.
+        # The source is empty and the driver polls it repeatedly, which counts as progress.
         drivers.wait_for_status(BRONZE, driver, "waiting")
         empty_at = said(drivers).source_empty_at
         eventually(lambda: said(drivers).source_empty_at != empty_at, "it looks again", START_TIMEOUT_SECONDS)

@@ -1,4 +1,4 @@
-"""The same events through stream, incremental and backfill: the same tables."""
+"""The same events give the same tables in a stream, an incremental run and a backfill."""
 
 from __future__ import annotations
 
@@ -56,7 +56,7 @@ def topic(kafka: Kafka) -> str:
 
 @pytest.fixture
 def make_lake(tmp_path: Path, spark: SparkSession, kafka: Kafka, topic: str) -> MakeLake:
-    """A lake of its own for each mode; all read the same topic."""
+    """Yield a separate lake for each mode; all read the same topic."""
     return lambda mode: IotLake(
         tmp_path / mode, spark, kafka.bootstrap_servers, topic, max_offsets_per_batch=BATCH
     )

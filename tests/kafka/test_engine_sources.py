@@ -102,7 +102,7 @@ def test_a_partition_that_is_added_later_is_read_from_its_beginning(kafka: Kafka
     pipeline.run_incremental()
 
     assert positions(lake) == [(topic, 0, 0), (topic, 1, 0)]
-    # What was read before can be read again: by a backfill that was planned then, or a search for poison.
+    # Records that were read can be read again, by a backfill planned earlier or a search for poison.
     before = read_batch(lake.spark, pipeline.resolved, Past({topic: {"0": 0}}, {topic: {"0": 1}}))
     assert [row["kafka_value"] for row in before.collect()] == [b"first"]
 

@@ -91,7 +91,7 @@ def test_stream_backfill_and_verify_agree_and_new_expectations_move_the_rows_of_
     assert newest is not None
     assert newest.expectations == ExpectationCounts(checked=9, violations={"cool": 0})
 
-    # What must not be violated stops a backfill before anything is written.
+    # An expectation with `on_violation: fail` stops a backfill before anything is written.
     failing = readings(lake, topic, {"table": "bronze/readings", "expectations": below(80, "fail")}, silver)
     with pytest.raises(DataError) as failed:
         failing.backfill("2024-01-01T00:00:00Z", "2024-01-01T00:09:00Z")

@@ -121,7 +121,7 @@ def test_records_at_which_the_transform_fails_go_aside_once_whatever_crashes(
     send(kafka, topic, range(COUNT))
     pipeline = readings(lake, topic)
 
-    # All are recorded, and nothing of the batch is written.
+    # All poison records are recorded, and nothing of the batch is written.
     assert isinstance(failure_of(pipeline, crash_when_all_are_recorded()), CrashedError)
     assert recorded(lake) == len(POISON)
     assert set_aside(lake) == {}

@@ -79,7 +79,7 @@ def test_beside_its_stream_both_versions_are_compared_and_no_window_is_lost_or_s
     with flow as events_sent, running_stream(iot.windows) as live:
         live.wait_until(lambda: len(iot.window_rows()) > 100, "it has closed windows")
         same = shadowed(iot)
-        # What runs was read when it started; the file is the version to come.
+        # The running code was read at the start. The file is the next version.
         change(iot, *ROUNDED_OTHERWISE)
         other = shadowed(iot)
         events = take(SETTINGS, events_sent.stop())

@@ -1,4 +1,4 @@
-"""Topics that producers write in transactions: what was committed is read once, the rest never."""
+"""Topics that producers write in transactions: committed records are read once, the others never."""
 
 from __future__ import annotations
 
@@ -13,7 +13,7 @@ from tests.support.lake import Lake, LakePipeline
 from tidemill.sources.kafka_clients import kafka_client
 from tidemill.sources.offsets import KafkaOffsets
 
-# What stands in a place of the topic that holds no record: the marker that ends a transaction.
+# Number of offsets without a record at the end of a transaction, for its marker.
 MARKER = 1
 
 

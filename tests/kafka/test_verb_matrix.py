@@ -162,7 +162,7 @@ def has_run_twice(folder: Path, spark: SparkSession, kafka: Kafka) -> World:
 
 @pytest.fixture(scope="module")
 def kept(tmp_path_factory: pytest.TempPathFactory, spark: SparkSession, kafka: Kafka) -> World:
-    """Its topic has one more record for each partition by now."""
+    """Send one more record to each partition of the topic."""
     world = has_run_twice(tmp_path_factory.mktemp("kept") / "lake", spark, kafka)
     send(kafka, world.topic, "c")
     return world
@@ -360,7 +360,7 @@ def test_a_pipeline_that_never_ran_has_nothing_to_go_back_to_and_starts(
 
 @pytest.fixture(scope="module")
 def recreated(kept: World, kafka: Kafka) -> World:
-    """The same world, whose topic was deleted and created again, with other records: for the last tests."""
+    """The same world with a recreated topic that has other records, for the last tests."""
     admin = AdminClient({"bootstrap.servers": kafka.bootstrap_servers})
     admin.delete_topics([kept.topic])[kept.topic].result()
     eventually(lambda: kept.topic not in admin.list_topics(timeout=10).topics, "the topic is gone")

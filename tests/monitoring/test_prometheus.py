@@ -125,7 +125,7 @@ def trouble(project: SmallProject) -> ControlPlane:
     keep_record(
         plane.store, plane.layout, record.model_copy(update={"ended_at": ended_at, "streams": streams})
     )
-    # What the fake driver says itself would take the place of what the test says of it.
+    # The fake driver's own metrics would replace the test's metrics.
     driver = plane.running("orders")
     assert driver is not None
     plane.runtime.kill(driver)
@@ -194,7 +194,7 @@ def group_of(alert: str) -> str:
 
 
 def queries() -> Iterator[tuple[str, str]]:
-    """Each query of each dashboard, of the pipeline `orders`, as Grafana would ask it."""
+    """Return each query of each dashboard, for the pipeline `orders`, as Grafana would send it."""
     for file in sorted(DASHBOARDS.glob("*.json")):
         for panel in json.loads(file.read_text())["panels"]:
             for target in panel["targets"]:

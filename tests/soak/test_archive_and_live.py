@@ -38,7 +38,7 @@ EVENTS_AT_A_TIME = 10
 WATERMARK = timedelta(hours=2)
 WINDOW = timedelta(minutes=10)
 
-# Until the stream has closed windows to process again, at most: their events come within 15 seconds.
+# Maximum time until the stream has closed windows to process again. Their events come within 15 seconds.
 CLOSED_TIMEOUT_SECONDS = 240.0
 
 SEED = 20261125

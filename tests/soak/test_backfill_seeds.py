@@ -41,7 +41,7 @@ SEEDS = 51
 # begins before Spark has started, and ends well after the first batches or chunks.
 EARLIEST, LATEST = 0.3, 2.5
 
-# Until the stream has closed windows to process again: their events come within seconds.
+# Maximum time until the stream has closed windows to process again. Their events come within seconds.
 READY_TIMEOUT_SECONDS = 600.0
 
 # A stream waits up to five minutes for a backfill that has its turn, and the machine may do something else.

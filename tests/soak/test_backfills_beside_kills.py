@@ -45,7 +45,7 @@ EARLIEST, LATEST = 5.0, 60.0
 # Each OPTIMIZE may cost a backfill one of its attempts to commit.
 SECONDS_BETWEEN_COMPACTIONS = 15.0
 
-# Until enough windows are closed for a backfill of them: two minutes where nothing is killed.
+# Maximum time until enough windows are closed for a backfill. It is two minutes if nothing is killed.
 FIRST_WINDOWS_TIMEOUT_SECONDS = 600.0
 
 SEED = 20261122

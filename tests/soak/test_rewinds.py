@@ -115,7 +115,7 @@ def _windows(once: list[tuple[int, datetime, str]]) -> list[tuple[Any, ...]]:
 
 
 def _pairs(events: list[tuple[int, datetime, str]]) -> list[tuple[Any, ...]]:
-    """Each `a` with each `b` of the same id within 20 minutes."""
+    """Return each `a` with each `b` of the same id within 20 minutes."""
     near = timedelta(minutes=20)
     firsts = [(number, at) for number, at, kind in events if kind == "a"]
     seconds = [(number, at) for number, at, kind in events if kind == "b"]
@@ -140,7 +140,7 @@ def test_random_histories_end_as_if_nothing_wrong_had_run(
         history.live()
         assert rows_of(history.pipeline) == expected(kind, history.files), f"history {number}"
         with capsys.disabled():
-            # A soak shows how far it is.
+            # Print the progress of the soak test.
             batches = newest_batch(history.pipeline) + 1
             seen = f"{history.files} files, {batches} batches, {history.rewinds} rewinds"
             sys.stdout.write(f"\r{kind} {number + 1}/{HISTORIES}: {seen}   ")

@@ -21,7 +21,7 @@ from tidemill.names import Layout
 ROUNDS = 100
 SEED = 5
 
-# Each takes half a minute: two starts of Spark.
+# Each round takes half a minute, for two starts of Spark.
 ROUNDS_WITH_SPARK = 3
 
 # Made by the source itself, so that no broker is needed: rows that count on, some in each batch.

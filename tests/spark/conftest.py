@@ -17,7 +17,7 @@ __all__ = ["patient"]
 
 @pytest.fixture(scope="session")
 def postgres() -> Iterator[PostgresServer]:
-    """One server for the run; a test makes tables of its own."""
+    """Yield one server for the test run; each test makes separate tables."""
     with running_postgres() as server:
         yield server
 

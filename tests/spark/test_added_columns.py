@@ -232,7 +232,7 @@ def test_a_pipeline_grows_is_rewound_and_grows_again_and_refuses_what_does_not_f
     pipeline.run_incremental()
     grown = [(1, None), (2, None), (3, "z3"), (4, "z4")]
     assert zones(lake) == grown
-    # Who reads the table goes on with its new column.
+    # A stream that reads the table continues, with its new column.
     reader.run_incremental()
     assert zones(lake, "gold/orders") == grown
     # Rewind to before the columns were added. The table loses them and gets them again.

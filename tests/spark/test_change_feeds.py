@@ -37,7 +37,7 @@ def apply(case: WriterCase, number: int, changes: Iterable[Change]) -> None:
 
 
 def random_feed(keys: int, seed: int) -> list[Change]:
-    """Up to six changes of each key, with ties and repetitions; each key is a case of its own."""
+    """Generate up to six changes of each key, with ties and repetitions; each key is a separate case."""
     dice = random.Random(seed)
     feed: list[Change] = []
     for key in range(keys):

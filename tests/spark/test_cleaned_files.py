@@ -63,7 +63,7 @@ def hours(*numbers: int) -> list[tuple[int, list[int], date]]:
 
 
 def broken(lake: Lake) -> list[tuple[Any, ...]]:
-    """Each broken line, with its file below the root."""
+    """Return each broken line, with its file below the root."""
     prefix = f"file:{lake.root}/"
     return sorted(
         (row["file"].removeprefix(prefix), row["line"], row["value"]) for row in lake.quarantined("ids")

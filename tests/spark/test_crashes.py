@@ -95,7 +95,7 @@ def transform(orders):
     windows = once.groupBy(F.window("at", "5 minutes")).agg(F.count("*").alias("orders"))
     return windows.select(F.col("window.start").alias("window_start"), "orders")
 """
-# What a batch computation gives for minutes 1-14, each sent twice; the last order only moves the watermark.
+# Result of a batch computation for minutes 1-14, each sent twice. The last order only moves the watermark.
 WINDOW_ROWS = [(0, 4), (5, 5), (10, 5)]
 
 

@@ -173,7 +173,7 @@ def test_a_pipeline_that_shall_stop_at_new_columns_writes_nothing_of_their_batch
         pipeline.run_incremental()
     assert (refused.value.error_id, refused.value.facts["new"]) == ("TIDE-DATA-006", ["zone"])
     assert rows(lake) == [FIRST]
-    # Who names the column goes on with it.
+    # A transform that names the column continues with it.
     orders(lake, "fail", schema_hints="zone string").run_incremental()
     assert rows(lake) == EXPECTED[:2]
 
@@ -275,7 +275,7 @@ def test_a_backfill_computes_windows_again_by_the_columns_that_are_known(lake: L
     # The stream will read it, with its columns.
     pipeline.backfill(*range_of_time)
     assert (totals(), len(versions(lake))) == ([12, 6, 30], known)
-    # Where it may pass files over, they are for the backfill.
+    # If the stream may skip files, the backfill reads them.
     with pytest.raises(DataError) as refused:
         declared(max_file_age="7 days").backfill(*range_of_time)
     assert (refused.value.error_id, refused.value.facts["new"]) == ("TIDE-DATA-009", ["floor"])

@@ -1,6 +1,6 @@
 """A disk that takes no more, played by the kernel's limit on file sizes: every write past it fails for real.
 
-A full file system of its own would need the right to mount one; this limit works everywhere.
+A separate full file system would need the right to mount one; this limit works everywhere.
 """
 
 from __future__ import annotations

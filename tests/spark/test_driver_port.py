@@ -23,7 +23,7 @@ from tidemill.checkpoint.query_report import read_query_report
 from tidemill.dev.ports import free_ports
 from tidemill.lineage.replay import events_since
 
-# The first batch is at work until the test lets it end. A secret stands where none belongs.
+# The first batch runs until the test lets it end. A secret is where none belongs.
 CANARY = "c4n4ry"
 SECRET = "s3cr3t"
 API_KEY = "k3y-of-lineage"

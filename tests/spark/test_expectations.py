@@ -239,7 +239,7 @@ def test_rows_that_a_sink_makes_anew_each_time_are_counted_as_they_are_written(l
 def test_rows_that_come_out_otherwise_after_a_kill_do_not_finish_a_batch_whose_quarantine_is_written(
     lake: Lake,
 ) -> None:
-    """Else a row would be in the table and in the quarantine, and another one in neither."""
+    """Without this, a row would be in the table and in the quarantine, and another one in neither."""
     lake.transform("unsure", UNSURE)
     half = {"half": {"expect": "draw < 0.5", "on_violation": "quarantine"}}
     sink = {"table": "bronze/readings", "transform": "unsure:transform", "expectations": half}

@@ -12,7 +12,7 @@ from tests.support.cleaning import clean
 from tests.support.driver_process import START_TIMEOUT_SECONDS, drivers_of
 from tests.support.lake import Lake, LakePipeline
 
-# A name that is a pattern of Hadoop's stands next to one that it would match.
+# A name that is a Hadoop pattern, and a name that the pattern would match.
 NAMES = [
     "star*",
     "star1",

@@ -147,7 +147,7 @@ def test_a_batch_of_which_a_part_is_written_is_finished_with_the_rows_that_it_wa
 ) -> None:
     land(lake, 1)
     with lineage_service() as service:
-        # It takes none: both drivers go on.
+        # It claims no epoch, so both drivers continue.
         service.answer = 503
         lake.configure(catalog="mill", lineage={"url": service.url, "every": "0 seconds"})
         with pytest.raises(CrashedError):

@@ -94,7 +94,7 @@ def test_every_mode_scores_alike_and_the_ledger_tells_when_an_alias_was_moved(
     models = {"fraud": fraud, "price": {"path": "models/price", "digest": line}}
     live = declare(lake, "live", **models)
     land(lake, "a", 0)
-    # A stream goes on with the model that it found at its start.
+    # A stream continues with the model that it found at its start.
     with running_stream(live) as stream:
         stream.wait_until(lambda: len(scored(lake, "live")) == 4, "the first file is in the table")
         registry.aliases["fraud", "champion"] = 2

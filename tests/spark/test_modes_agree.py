@@ -74,7 +74,7 @@ def declare(lake: Lake, name: str, code: str, **sink: Any) -> LakePipeline:
 
 
 def rows_of(lake: Lake, table: str, time: str) -> list[str]:
-    """Rows of the hour, in an order of their own."""
+    """Return the rows of the hour, sorted."""
     return sorted(str(row) for row in lake.rows(table) if row[time] < END)
 
 

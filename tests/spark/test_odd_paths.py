@@ -122,7 +122,7 @@ def test_a_project_folder_may_have_any_legal_name(
 ) -> None:
     project = OddProject(tmp_path / "at" / name / "project", spark, capsys.readouterr)
     project.land(1, 2, 3)
-    # What would match if the name were a pattern, or end where a URL does.
+    # Names that would match if the name were a pattern, or if it ended as a URL does.
     for neighbour in ("x", "a", "aab", "a1b"):
         other = Lake(tmp_path / "at" / neighbour / "project", spark)
         other.land_rows("landing/events/day=9/events.json", [{"id": 9, "at": "2024-01-01T00:09:00Z"}])

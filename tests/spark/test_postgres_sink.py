@@ -26,7 +26,7 @@ _NUMBERS = itertools.count(1)
 
 @pytest.fixture
 def table(postgres: PostgresServer, monkeypatch: pytest.MonkeyPatch) -> Iterator[str]:
-    """A schema of its own, with a table `orders` whose rows have an author."""
+    """Yield a separate schema, with a table `orders` whose rows have an author."""
     monkeypatch.setenv("TIDEMILL_SECRET_CRM", postgres.connection_string)
     schema = f"test_{next(_NUMBERS)}"
     postgres.run(

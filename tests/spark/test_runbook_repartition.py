@@ -1,6 +1,6 @@
 """The page on repartitioning, and the parts of `pipeline-changed` that need Spark for real state.
 
-The command line starts Spark in a process of its own, as for a person; the drivers are fakes.
+The command line starts Spark in a separate process, as it does for a user; the drivers are fakes.
 """
 
 from __future__ import annotations

@@ -37,7 +37,7 @@ def files(name: str) -> dict[str, Any]:
 
 
 def declare(lake: Lake, *names: str) -> LakePipeline:
-    """All rows of all streams, with the stream's name."""
+    """Return all rows of all streams, with the stream's name."""
     named = ", ".join(f"{name}.selectExpr('id', \"'{name}' AS stream\")" for name in names)
     transform = lake.transform("seen", UNION.format(names=", ".join(names), named=named))
     return lake.pipeline(
@@ -83,7 +83,7 @@ def test_each_row_of_each_stream_once_whatever_their_order_and_through_crashes(l
     pipeline = declare(lake, "north", "south")
     pipeline.run_incremental()
     land(lake, "south", 4)
-    # The same two, the other way round; only one of them has anything new.
+    # The same two streams with exchanged roles; only one of them has new rows.
     pipeline = declare(lake, "south", "north")
     with pytest.raises(CrashedError):
         pipeline.run_incremental(crash_at("committed"))

@@ -266,7 +266,7 @@ def test_rows_that_replace_others_are_compared_with_the_tables_own(
     lake.transform("by_day", BY_DAY + more)
     before = files_below(lake.root)
     [table] = shadowed(pipeline, 3).differences
-    # The other version leaves three old rows as they were, and adds six of its own.
+    # The other version leaves three old rows unchanged, and adds six rows.
     assert (table.missing, table.surplus) == (missing, surplus)
     assert_untouched(lake, before)
 

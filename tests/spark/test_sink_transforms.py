@@ -130,7 +130,7 @@ def refusal_of(lake: Lake, body: str) -> TidemillError:
             "TIDE-DATA-002",
             "RuntimeError: stop here",
         ),
-        # A function that runs a job of its own has records in hand.
+        # A function that runs a separate job handles single records.
         (
             "return rows.limit(len(rows.select(F.concat('id', F.lit('no')).cast('int')).collect()))",
             "TIDE-DATA-002",

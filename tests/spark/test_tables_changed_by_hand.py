@@ -13,7 +13,7 @@ from tests.support.commits import commit_of
 from tests.support.writer_cases import WriterCase
 from tidemill.errors import DataError
 
-# What a person does in a notebook, and what the refusal then names.
+# An action in a notebook, and the text that the refusal must contain.
 CHANGES = [
     ("ALTER TABLE {table} ADD COLUMN added int", "unknown_in_table", ["added"]),
     (
@@ -148,7 +148,7 @@ def test_a_change_that_only_spark_can_follow_is_refused_by_the_arrow_writer(
     assert arrow_written.table.version() == version
 
 
-# Delta keeps its own rules, so two of them show that nothing of ours is in the way.
+# Delta enforces its own rules. Two of them show that Tidemill does not interfere.
 SHOWN = ("CONSTRAINT", "PARTITIONED BY")
 
 

@@ -1,6 +1,7 @@
 """Windows, sessions, deduplication and chained aggregates, against the same rows as lists.
 
-All in one query, each a branch of its own: readings out of order, some sent several times, in four batches.
+All are in one query, each in a separate branch: readings out of order, some sent several times, in four
+batches.
 """
 
 from __future__ import annotations

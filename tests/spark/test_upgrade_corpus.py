@@ -44,7 +44,7 @@ def transform(left, right):
 # Old versions, by body: several changes begin with the same one, and a plan takes half a second.
 PLANNED: dict[tuple[str, int], PlannedVersion] = {}
 
-# What CI has the time for; the rest with `-m soak`.
+# Cases for which CI has time; the others run with `-m soak`.
 SEEN_EACH_TIME = (
     "a filter before the windows",
     "an aggregate renamed",

@@ -124,7 +124,7 @@ def place_on_s3(pod: Pod, s3_store_server: StoreServer, monkeypatch: pytest.Monk
         "AWS_ROLE_ARN": ROLE,
         "AWS_WEB_IDENTITY_TOKEN_FILE": str(pod.token_file),
         "AWS_ENDPOINT_URL_STS": pod.provider,
-        # No client may go on to ask the node.
+        # No client may fall back to the node's identity.
         "AWS_EC2_METADATA_DISABLED": "true",
     }
     for name, value in variables.items():

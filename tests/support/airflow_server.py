@@ -29,7 +29,7 @@ from tidemill.dev.airflow_standalone import (
 from tidemill.dev.ports import free_ports
 from tidemill.errors import UnavailableError
 
-# What the notifier of tests.support.news needs; this process has no Airflow to import that with.
+# Variables of the notifier in tests.support.news, which this process cannot import without Airflow.
 NOTIFIER_VARIABLE = "TIDEMILL_NOTIFIER"
 NEWS_VARIABLE = "TIDEMILL_TEST_NEWS"
 
@@ -216,7 +216,7 @@ class Airflow:
         self.api.call("PATCH", path, {"new_state": "failed"})
 
     def mark_run_as_failed(self, dag_id: str, run_id: str) -> None:
-        """The same for a whole run: Airflow skips what has not begun, but for teardowns."""
+        """Mark a whole run as failed; Airflow skips tasks that have not begun, except teardowns."""
         self.api.call("PATCH", _path(dag_id, run_id), {"state": "failed"})
 
     def tries(self, dag_id: str, run_id: str, task_id: str) -> int:

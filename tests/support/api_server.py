@@ -25,7 +25,7 @@ SUSPENSION = {"type": "Suspended", "status": "True"}
 # When every pod's log begins.
 LOG_BEGINS = datetime(2026, 1, 1, tzinfo=UTC)
 
-# What is asked for the namespace itself.
+# Kind of the namespace itself.
 NAMESPACE = Kind("/api/v1", "namespaces")
 
 
@@ -145,7 +145,7 @@ class ApiServerInMemory:
         # Nanoseconds, as the kubelet writes them.
         return "".join(f"{moment:%Y-%m-%dT%H:%M:%S.%f}000Z {line}\n" for moment, line in wanted[-lines:])
 
-    # What a test, a controller or a kubelet does; never the runtime.
+    # Methods for tests, controllers and kubelets, never for the runtime.
 
     def put(self, kind: Kind, document: Document) -> Document:
         """Put an object there as it is, for a test."""

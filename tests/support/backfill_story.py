@@ -59,19 +59,19 @@ class Backfills:
         return plan_backfill(store, self.pipeline.resolved, bounds, self._was_analysed, manner)
 
     def steps(self) -> tuple[str, ...]:
-        """All steps, in order; of the first chunk, which is not done before the last of them."""
+        """Return all steps in order. Those of the chunk are the first chunk's."""
         tables = [f"replaced {sink.table}" for sink in self.pipeline.resolved.spec.delta_sinks]
         return (*FIRST_STEPS, *tables, LAST_STEP)
 
     def kill_at(self, plan: BackfillPlan, step: str) -> None:
-        """Begin a plan, and be killed at a step."""
+        """Begin a plan, and kill its driver at a step."""
         assert self.try_to_kill_at(plan, step), step
 
     def try_to_kill_at(self, plan: BackfillPlan, step: str) -> bool:
-        """The same, unless the step lies behind drivers before; then the plan is carried out to its end.
+        """Begin a plan, and kill its driver at a step. If earlier drivers have passed the step, complete it.
 
         Returns:
-            Whether the driver was killed.
+            True if the driver was killed.
         """
         variables = {**self.drivers.variables, STEP: step}
         stepped = replace(self.drivers, variables=variables, command=stepped_driver_command)
@@ -100,7 +100,7 @@ class Backfills:
         assert driver.wait(self.timeout_seconds) == 0, driver.output[-3000:]
 
     def carry_out_killed_at(self, plan: BackfillPlan, steps: Sequence[str]) -> None:
-        """The same, after a kill at each step."""
+        """Carry out a plan after a kill at each step."""
         for step in steps:
             self.kill_at(plan, step)
         self.carry_out(plan)

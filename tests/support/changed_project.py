@@ -15,7 +15,7 @@ from tidemill import __version__
 
 REPOSITORY = Path(__file__).resolve().parents[2]
 
-# What of the repository is the project.
+# Folders of the repository that belong to the project.
 FOLDERS = ("conf", "spark_apps/transforms", "dags")
 
 # Seconds to build both images and to hand them to the cluster: a tar of a GB each is written and unpacked.

@@ -93,7 +93,7 @@ def pod_templates(documents: Sequence[Document]) -> Iterator[tuple[str, Document
 
 
 def containers(template: Document) -> list[Document]:
-    """All containers of a pod, those that run first included."""
+    """Return all containers of a pod, including init containers."""
     return [*template["spec"].get("initContainers", []), *template["spec"]["containers"]]
 
 

@@ -82,7 +82,7 @@ class Cluster:
         return found
 
     def list(self, kind: str, selector: str = "") -> list[Document]:
-        """All objects of a kind."""
+        """Return all objects of a kind."""
         found: list[Document] = json.loads(self("get", kind, f"--selector={selector}", "--output=json"))[
             "items"
         ]

@@ -34,7 +34,7 @@ def commit_of(batch_id: int, driver: str = "driver-1", pipeline: str = "orders")
 
 
 def planned_otherwise(commit: BatchCommit) -> BatchCommit:
-    """The same batch, as a driver whose `offsets/N` was overwritten would write it."""
+    """Return the same batch, as a driver whose `offsets/N` was overwritten would write it."""
     read = OffsetRange(start=commit.entry.sources["source"].start, end={"orders": {"0": 99}})
     return replace(commit, entry=commit.entry.model_copy(update={"sources": {"source": read}}))
 

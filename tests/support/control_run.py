@@ -75,7 +75,7 @@ def assert_like_control(
 
 
 def rows_of(pipeline: LakePipeline) -> list[Row]:
-    """All rows of a pipeline's table, in an order that does not depend on its files."""
+    """Return all rows of a pipeline's table, in an order that does not depend on its files."""
     table = pipeline.resolved.spec.delta_sinks[0].table
     rows = pipeline.lake.rows(table)
     kept = [{name: value for name, value in row.items() if name not in OF_THE_WAY} for row in rows]

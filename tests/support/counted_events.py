@@ -22,7 +22,7 @@ SCHEMA = {"id": {"type": "string"}, "at": {"type": "string", "format": "date-tim
 # One of this number of records is not JSON.
 BROKEN_EVERY = 10
 
-# What flows: so many records, and seconds between.
+# Number of records per step, and seconds between two steps.
 FLOW, FLOW_SECONDS = 4, 0.25
 
 

@@ -25,7 +25,7 @@ from tidemill.dev.iot_events import Event, IotSettings, iot_events
 PAYLOAD = {"json": {"schema": "iot_event.json", "keep_raw": True}}
 COLUMNS = "event_id string, device_id string, temperature double, humidity double, timestamp timestamp"
 
-# What files have of an event that is broken: one line that is no row. The rest of a table's events are rows.
+# Content of a file for a broken event: one line that is not a row. Other events are rows.
 LINES = ("truncated_json", "wrong_type", "plain_text")
 
 # Seconds between two bursts of events, and the most events of one: 16 a second.
@@ -63,7 +63,7 @@ class EventInput(Protocol):
         """A pipeline that reads it."""
 
     def control(self, name: str, **keys: Any) -> LakePipeline:
-        """The same over all events, from the first one on."""
+        """Return a pipeline that reads all events from the first one."""
 
     def rejected(self, pipeline: LakePipeline) -> list[dict[str, Any]]:
         """Return the records that were rejected on the way to its tables."""
@@ -231,7 +231,7 @@ class Feed:
 
     def __init__(self, into: EventInput, settings: IotSettings, chance: random.Random) -> None:
         self.into, self._events, self._chance = into, iot_events(settings), chance
-        # All that the input has.
+        # The range covers all events of the input.
         self.sent: list[Event] = []
         # Held while the test's Spark session is in use, because a pipeline's settings must not affect another
         # one.

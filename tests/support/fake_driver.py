@@ -130,7 +130,7 @@ class FakeDriver:
             self.status("waiting", error=ERROR)
         elif behaviour != "starting":
             self.progressed_at = datetime.now(UTC)
-            # Who has read the status may compare all files: it comes last.
+            # Write the status last, because a test may compare all files after it has read the status.
             self.query(10 if behaviour == "busy" else 1)
             self.status("running", batch_id=0, batch_committed_at=self.progressed_at)
         self.live(behaviour)

@@ -189,7 +189,7 @@ class FaultWorld:
         return {"pipeline": name, "from": events.at(0), "to": events.at(50), "chunk": "20"}
 
     def files(self) -> set[tuple[Path, int, int]]:
-        """All files of conf, code, tables and checkpoints, with size and time."""
+        """Return all files of conf, code, tables and checkpoints, with size and time."""
         folders = (self.lake.folder / "conf", self.lake.folder / "spark_apps", self.lake.root / "state")
         found = [path for folder in (*folders, self.lake.root / "tables") for path in folder.rglob("*")]
         return {(path, path.stat().st_size, path.stat().st_mtime_ns) for path in found if path.is_file()}

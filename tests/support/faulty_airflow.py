@@ -30,7 +30,7 @@ class FaultyAirflow(Airflow):
     """The server, its project and its API."""
 
     run_timeout_seconds = RUN_TIMEOUT_SECONDS
-    # Each look is a request: many a second take the cores from the tasks.
+    # Each check is a request. Many per second would take CPU time from the tasks.
     poll_seconds = 1.0
 
     def __init__(self, config: AirflowConfig, project: SmallProject) -> None:

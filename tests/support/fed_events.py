@@ -1,4 +1,4 @@
-"""All that tests have fed to the topic, and what the tables must hold therefore.
+"""All events that tests have sent to the topic, and the rows that the tables must have as a result.
 
 Events come in eras, each on a separate day. An era ends with one event of the next day, which closes every
 window before it, so that what a batch computation finds over the input is what the tables hold.

@@ -56,5 +56,5 @@ def refusal_of(facts: CheckpointFacts) -> GateRefusedError:
 
 
 def errors_of(facts: CheckpointFacts) -> list[Finding]:
-    """All that forbids the start."""
+    """Return all findings that forbid the start."""
     return [finding for finding in examine(facts) if finding.severity == "error"]

@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Iterator
 from typing import Any
 
-# What a shell, a template, a path or a log could trip over.
+# Texts that could break a shell, a template, a path or a log.
 HOSTILE = (
     '"; rm -rf /',
     "{{ 7*7 }}",

@@ -173,7 +173,7 @@ class _Conversation:
         connection = Connection()
         connection.collect(self._collector)
         self._transport = Transport(Transport.SERVER)
-        # Else the SDK never sends a heartbeat, and waits for one.
+        # Without this, the SDK never sends a heartbeat, and waits for one.
         self._transport.idle_timeout = 60.0
         self._transport.sasl().allowed_mechs("ANONYMOUS EXTERNAL MSSBCBS")
         self._transport.bind(connection)

@@ -129,7 +129,7 @@ def accepted(events: Iterable[Event]) -> list[Event]:
 
 
 def distinct(events: Iterable[Event]) -> list[Event]:
-    """Each reading once."""
+    """Return each reading once."""
     return list({event.event_id: event for event in accepted(events)}.values())
 
 

@@ -62,7 +62,7 @@ class KillStory:
         return self.standing()
 
     def kill_jvm_at(self, step: str) -> Receipt:
-        """The same, but Python is left alone; the receipt it leaves."""
+        """Kill only the JVM at a step, and return the receipt that Python leaves."""
         driver = self._ended(step, "jvm")
         receipt = self.drivers.receipt(self.pipeline.name)
         assert receipt is not None, driver.output[-3000:]

@@ -36,14 +36,14 @@ OF_STATE: Mapping[str, tuple[str, Victim]] = {
 
 
 def prepared(world: FaultWorld, verb: str) -> dict[str, Any]:
-    """See that there is what an operation is about; its own fields of the form."""
+    """Prepare the world for an operation, and return the operation's fields of the form."""
     world.have_batches(NAME, 2)
     prepare = _PREPARED.get(verb)
     return {} if prepare is None else prepare(world)
 
 
 def prepared_with_state(world: FaultWorld, verb: str) -> dict[str, Any]:
-    """The same for an operation that is about state."""
+    """Prepare the world for an operation on state, and return the operation's fields of the form."""
     world.have_batches(KEYED, 2)
     if verb == "repartition":
         world.events[KEYED].declare(run={"mode": "incremental", "shuffle_partitions": 3})

@@ -26,7 +26,7 @@ from tidemill.spec.project import Environment
 
 _STEP, _BATCH, _ARMED = "TIDEMILL_TEST_STEP", "TIDEMILL_TEST_BATCH", "TIDEMILL_TEST_ARMED"
 
-# What the driver prints last.
+# Text of the last line that the driver prints.
 KILLED = "KILLED AT"
 
 

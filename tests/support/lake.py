@@ -148,7 +148,7 @@ class Lake:
         return self.land(path, "".join(json.dumps(dict(row)) + "\n" for row in rows))
 
     def rows(self, table: str) -> list[dict[str, Any]]:
-        """All rows of a table such as `bronze/orders`."""
+        """Return all rows of a table such as `bronze/orders`."""
         return _rows(self.root / "tables" / table)
 
     def data_files(self, table: str) -> list[str]:
@@ -157,11 +157,11 @@ class Lake:
         return DeltaTable(str(path)).file_uris() if (path / "_delta_log").exists() else []
 
     def quarantined(self, pipeline: str) -> list[dict[str, Any]]:
-        """All rejected records of a pipeline; empty if there never was one."""
+        """Return all rejected records of a pipeline; empty if there never was one."""
         return self._aside(QUARANTINE_OUTPUT, pipeline)
 
     def late(self, pipeline: str) -> list[dict[str, Any]]:
-        """All late records of a pipeline that keeps them; empty if there never was one."""
+        """Return all late records of a pipeline that keeps them; empty if there never was one."""
         return self._aside(LATE_OUTPUT, pipeline)
 
     def _aside(self, output: str, pipeline: str) -> list[dict[str, Any]]:
@@ -231,7 +231,7 @@ class LakePipeline:
         return self._run("incremental", step_done, drain or Drain(), admitted)[1]
 
     def run_stream(self, drain: Drain, step_done: StepDone = nothing_more) -> tuple[Ending, Reporter]:
-        """The same as a stream, until `drain` is requested (from another thread or a step)."""
+        """Run the pipeline as a stream, until `drain` is requested (from another thread or a step)."""
         return self._run("stream", step_done, drain)
 
     def plan(

@@ -75,7 +75,7 @@ class PipelineOnDisk:
 
     @property
     def files(self) -> list[str]:
-        """All files below the state folder, by their path below it."""
+        """Return all files below the state folder, by their path below it."""
         return [file.path.removeprefix(f"{self.state}/") for file in self.store.list_files(self.state)]
 
     @property

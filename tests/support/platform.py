@@ -74,7 +74,7 @@ class Platform:
             try:
                 yield
             finally:
-                # Also after a failed test, because the next one counts these events as well.
+                # Close the era even after a failed test, because the next test counts these events as well.
                 self._close_era(feeder.stop())
 
     def feed(self, count: int) -> None:

@@ -12,7 +12,7 @@ from google.protobuf.descriptor import FieldDescriptor
 from tidemill.payload.protobuf_files import load_message
 from tidemill.payload.protobuf_schema import ProtobufSchema, load_protobuf_schema
 
-# What protoc made; see the README there.
+# Folder of protoc's output; see the README there.
 PROTOC_MADE = Path(__file__).resolve().parents[1] / "data/protobuf"
 
 _FIELD = re.compile(

@@ -36,7 +36,7 @@ RPC_OF_BRONZE = "tidemill-e2e-bronze-rpc"
 # Volumes that the chart has made for streams; they outlive their claims.
 VOLUMES = "tidemill/volume-of"
 
-# What the chart limits drivers by, cluster-wide.
+# Names of the cluster-wide policies with which the chart limits drivers.
 POLICIES = ("executors", "removals")
 
 # Labels of all pods of the chart and of pipelines; tests have separate pods.
@@ -103,7 +103,7 @@ class Release:
         return [each for each in yaml.safe_load_all(self._helm("get", "manifest", NAME)) if each]
 
     def used_values(self) -> dict[str, Any]:
-        """All values that the installed objects were made from."""
+        """Return all values from which the installed objects were made."""
         found: dict[str, Any] = json.loads(self._helm("get", "values", NAME, "--all", "--output=json"))
         return found
 

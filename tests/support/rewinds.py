@@ -51,7 +51,7 @@ def transform(events):
 TRANSFORMS = {"stateless": STATELESS, "windows": WINDOWS, "joined": JOIN, "dedup": DEDUP}
 
 # Wrapper of a transform that drops some rows from the result and the state, and makes the others wrong.
-# What the state is kept by stays the same, else no driver starts.
+# The keys of the state stay the same; otherwise no driver would start.
 SPOILED = """
 right = transform
 

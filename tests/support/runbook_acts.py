@@ -31,7 +31,7 @@ def has_backup(patient: Patient) -> None:
 
 
 def waits(error: str) -> Act:
-    """Its driver waits with this error."""
+    """Return an act after which the driver waits with this error."""
 
     def wait(patient: Patient) -> None:
         patient.ran(2)
@@ -41,7 +41,7 @@ def waits(error: str) -> Act:
 
 
 def ended(error: str, exit_code: int) -> Act:
-    """Its last driver ended with this error."""
+    """Return an act after which the last driver has ended with this error."""
 
     def end(patient: Patient) -> None:
         patient.ran(2)

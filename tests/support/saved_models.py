@@ -20,7 +20,7 @@ def save_threshold(folder: Path, limit: float) -> Path:
 
     rows = pd.DataFrame({"amount": [limit - 1, limit + 1]})
     tree = DecisionTreeClassifier(random_state=0).fit(rows, [0, 1])
-    # What it says of integers, which hold no nulls, and of pickles is not for tests.
+    # Ignore MLflow's warnings about integers, which hold no nulls, and about pickles.
     with warnings.catch_warnings():
         warnings.simplefilter("ignore")
         known = infer_signature(rows, pd.Series(tree.predict(rows)))

@@ -11,7 +11,7 @@ from typing import Any, cast
 
 from tests.support.served import served
 
-# What clients of its kubeconfig send.
+# Token that clients of the kubeconfig send.
 TOKEN = "not-a-secret"
 
 KUBECONFIG = {
@@ -77,7 +77,7 @@ def kubeconfig_of(address: str) -> dict[str, Any]:
 
 
 def kubeconfig(folder: Path, address: str) -> Path:
-    """The same as a file."""
+    """Write the kubeconfig to a file."""
     file = folder / "kubeconfig"
     file.write_text(json.dumps(kubeconfig_of(address)))
     return file

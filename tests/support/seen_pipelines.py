@@ -88,7 +88,7 @@ def receipt(name: str, stopped_at: datetime, stopped_early: bool = False) -> Rec
 
 
 def ended(pipeline: Seen, result: Any, ended_at: datetime, **told: Any) -> Seen:
-    """The same, whose newest driver here has ended so."""
+    """Return the pipeline with a newest driver that has ended this way."""
     facts = pipeline.state.facts
     driver = replace(_driver(pipeline.name, facts.mode), alive=False)
     ending = Ending(

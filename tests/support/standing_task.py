@@ -21,10 +21,10 @@ from pluggy import HookimplMarker
 from tests.support.eventually import eventually
 from tidemill.control.local.process_identity import ProcessIdentity
 
-# Where moments are asked for. Known to Airflow's processes by this variable.
+# Variable with the folder of requested moments, for Airflow's processes.
 FOLDER_VARIABLE = "STANDING_TASKS"
 
-# What a test changes in the processes of tasks, by `module:name`: seconds.
+# File with the seconds that a test changes in the processes of tasks, by `module:name`.
 SETTINGS = "settings.json"
 
 # Maximum seconds until a task has paused there. Its driver may have to finish a batch first.
@@ -45,7 +45,7 @@ class StandingTasks(AirflowPlugin):
     listeners = [standing_task]
 """
 
-# What is killed: the task's process, as by the out-of-memory killer; with it the worker that supervises it,
+# Victim of a kill: the task's process, as by the out-of-memory killer; also the worker that supervises it,
 # as when a machine is lost; or only the worker, and the task's process continues later, unsupervised.
 Victim = Literal["task", "machine", "worker"]
 

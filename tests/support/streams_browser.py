@@ -19,7 +19,7 @@ from tidemill.control.local.process_session import kill_session
 from tidemill.dev.airflow_api import log_in
 from tidemill.dev.airflow_standalone import AirflowServer
 
-# Where apt-get puts it.
+# Path of the browser that apt-get installs.
 CHROMIUM = "/usr/bin/chromium"
 
 # Folder of the files that the tests leave for inspection.

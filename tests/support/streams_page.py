@@ -10,7 +10,7 @@ from typing import Any
 
 from tests.support.small_project import SmallProject, small_project
 
-# What Airflow reads when it is imported.
+# Variables that Airflow reads at its import.
 SETTINGS = {
     "AIRFLOW__CORE__LOAD_EXAMPLES": "False",
     # PyJWT warns of a key that is shorter than the digest of its algorithm.

@@ -106,7 +106,7 @@ class TokenEndpoint:
 
     @property
     def tokens(self) -> list[str]:
-        """All that were given."""
+        """Return all issued tokens."""
         return [token for tokens in self.issued.values() for token in tokens]
 
     def client_secret(self, secret: str = "hub-client") -> dict[str, object]:

@@ -1,4 +1,4 @@
-"""Both table writers behind their protocol, with what a test of either needs."""
+"""Both table writers behind their protocol, with helpers for tests of either."""
 
 from __future__ import annotations
 
@@ -78,7 +78,7 @@ class WriterCase:
         return DeltaTable(str(self.path))
 
     def rows(self) -> list[dict[str, Any]]:
-        """All rows as Spark reads them, in the order of their first column."""
+        """Return all rows as Spark reads them, in the order of their first column."""
         rows = self.spark.read.format("delta").load(str(self.path)).collect()
         return sorted(
             (row.asDict(recursive=True) for row in rows), key=lambda row: str(next(iter(row.values())))

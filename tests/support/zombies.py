@@ -170,7 +170,7 @@ def id_at(offset: int) -> int:
 
 
 def assert_exactly_once(place: StorePlace, steps: Sequence[str]) -> int:
-    """Each record of the input is in the table once, and each batch in the ledger once, in order.
+    """Check that each input record is in the table once, and each batch in the ledger once, in order.
 
     Returns:
         How many batches there are.

@@ -54,7 +54,7 @@ AS_FOR = {
     "TIDE-BACK-063": ("TIDE-BACK-065",),
 }
 
-# What other texts name, by module: next steps, help and reasons; and fixes whose id is in another place.
+# Commands in other texts, by module: next steps, help and reasons, and fixes whose id is elsewhere.
 OTHERS = {
     "tidemill.backfill.downstream": {"backfill plan", "checkpoint reset"},
     "tidemill.backfill.staging": {"backfill VALUE"},
@@ -73,7 +73,7 @@ OTHERS = {
     "tidemill.control.decide.reconcile": {"start"},
     "tidemill.control.hygiene": {"checkpoint prune", "source clean"},
     "tidemill.engine.backfill": {"backfill apply"},
-    # Both of TIDE-SINK-002.
+    # Both commands are in TIDE-SINK-002.
     "tidemill.ledger.table_restore": {"ledger"},
     "tidemill.sinks.table_log": {"ledger"},
     "tidemill.spec.capabilities_reference": {"validate"},

@@ -35,7 +35,7 @@ def measured(folder: Path, **keys: Any) -> Measured:
 
 
 def batches(**changes: Any) -> Change:
-    """All batches are so."""
+    """Return measured values in which all batches are like this."""
     return lambda m: replace(m, batches=[replace(batch, **changes) for batch in m.batches])
 
 

@@ -93,7 +93,7 @@ def without_last_batches(stored: StoredStream) -> None:
 
 
 def taken_back_by_hand(stored: StoredStream) -> None:
-    """The same, and the table restored to the same batch: everything seems to agree."""
+    """Do the same and restore the table to the same batch, so that everything seems to agree."""
     without_last_batches(stored)
     stored.write_table(restored_to=1003 - FIRST + 1)
 

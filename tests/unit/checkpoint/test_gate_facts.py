@@ -239,7 +239,7 @@ def test_a_damaged_status_keeps_nobody_from_starting(pipeline: Pipeline, store: 
 
 
 def test_a_lost_checkpoint_without_tables_is_refused_at_every_start(tmp_path: Path) -> None:
-    """Each refused driver leaves a status and a receipt of its own, which say nothing of batches."""
+    """Each refused driver leaves a separate status and receipt, which have no facts about batches."""
     pipeline = declared(tmp_path, sinks=[{"kafka": {"topic": "copies"}}])
     store = Store(pipeline.layout.root)
     for second, batch_id in enumerate((7, None, None)):

@@ -19,7 +19,7 @@ from tidemill.checkpoint.verbs.repair import RepairFacts, gather_repair, plan_re
 from tidemill.errors import GateRefusedError
 from tidemill.ledger.entry import LedgerEntry, OffsetRange
 
-# What the gate knows of a checkpoint whose files are whole.
+# Facts of the gate about an undamaged checkpoint.
 HEALTHY = facts_of(2, 2, 2)
 
 

@@ -32,7 +32,7 @@ class RandomHistory:
         orders.ran(self.newest + 1)
 
     def go_on(self) -> None:
-        """Whatever comes next."""
+        """Run a random next step."""
         acts = (self.run, self.run, self.crash, self.compact, self.rewind, self.rewind, self.undo)
         self.chance.choice(acts)()
         check(gather_facts(self.orders.store, self.orders.resolved, self.orders.live))

@@ -73,7 +73,7 @@ def test_no_more_than_the_checkpoint_holds() -> None:
     ],
 )
 def test_only_those_after_another_commit_but_the_first_of_them(other: LedgerEntry | None) -> None:
-    """The first one is where the copy begins: the table stood there without question."""
+    """The copy begins at the first batch, at which the table's version is known."""
     interrupted = table(*OWN[:8], other, *OWN[8:])
     assert chosen({"a": interrupted, "b": table(None, *OWN)}) == Stretch(LIVE, 8, 9)
 

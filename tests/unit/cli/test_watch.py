@@ -1,4 +1,4 @@
-"""`tidemill watch`: what a person sees, line by line."""
+"""The output of `tidemill watch`, line by line."""
 
 from __future__ import annotations
 

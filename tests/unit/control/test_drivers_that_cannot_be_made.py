@@ -1,4 +1,4 @@
-"""A machine that makes no process: tried again for as long as it takes, red, and never a crash."""
+"""A machine that cannot start processes: it is retried without a limit, shown red, and never a crash."""
 
 from __future__ import annotations
 

@@ -324,7 +324,7 @@ def test_a_fenced_driver_is_started_again_when_the_newer_one_is_silent(newest: S
 
 
 def test_a_newer_driver_has_time_to_be_heard_of_after_it_has_fenced_off_ours() -> None:
-    # The status is still the last words of ours.
+    # The status is still the last one of this stream's driver.
     fenced = (ending(75, ago(minutes=1), epoch=7),)
     assert decide(endings=fenced, newest_status=status(7, ago(minutes=1))).action == "leave"
 

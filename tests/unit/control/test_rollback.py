@@ -41,7 +41,7 @@ class Rolling:
         return {outcome.pipeline: outcome for outcome in outcomes}
 
     def visit(self, after: timedelta = timedelta(0)) -> Outcome:
-        """The same; what it did about the stream."""
+        """Visit the stream once, and return the outcome."""
         return self.visits(after)[NAME]
 
     def until(self, action: str) -> Outcome:
@@ -221,7 +221,7 @@ def test_the_version_before_has_its_own_code(project: SmallProject) -> None:
     assert rolling.version == good
     (folder,) = (rolling.plane.environment.run_folder / "versions").iterdir()
     assert (folder / "spark_apps/transforms/orders.py").read_text() == GOOD
-    # Its tables and its checkpoint are where they were.
+    # The tables and the checkpoint are unchanged.
     rolling.until_progress()
 
 

@@ -36,7 +36,7 @@ TAKEOVER = ("control", "takeover", "--apply", "--reason", "the other machine is 
 
 @pytest.fixture
 def project(project: SmallProject) -> SmallProject:
-    """Its environment names its root by a full path."""
+    """A project whose environment names its root by a full path."""
     project.environ(f"root: {project.folder}/.data\nkafka: {{bootstrap_servers: 'localhost:1'}}\n")
     project.declare("orders")
     return project
@@ -88,7 +88,7 @@ def actions(plane: ControlPlane) -> list[Callable[[], object]]:
 
 
 def taken_over(project: SmallProject) -> None:
-    """Its control plane has taken the root over."""
+    """A project whose control plane has taken over the root."""
     plane = project.plane()
     take_over(plane, plan_takeover(plane, datetime.now(UTC)), "ann", "a test")
 

@@ -48,7 +48,7 @@ def test_a_batch_of_before_columns_were_told_is_finished() -> None:
 
 
 def test_a_batch_is_finished_without_the_records_that_it_was_begun_without() -> None:
-    """Its quarantine is committed already: another record would be in neither."""
+    """The quarantine is already committed, so another rejected record would be in no table."""
     began, now = entry(None, ("orders-0-1",)), entry(None, ("orders-0-1", "orders-0-7"))
     with pytest.raises(GateRefusedError) as refused:
         check_same_code(now, {"quarantine": began}, ["bronze/orders"])

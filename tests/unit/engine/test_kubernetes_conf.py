@@ -60,7 +60,7 @@ def conf(tmp_path: Path) -> dict[str, str]:
         ("spark.network.crypto.enabled", "true"),
         ("spark.network.crypto.cipher", "AES/GCM/NoPadding"),
         ("spark.network.crypto.saslFallback", "false"),
-        # Else an executor does not read the secret's file.
+        # Without this, an executor does not read the secret's file.
         (
             "spark.executorEnv.JAVA_TOOL_OPTIONS",
             "-Dspark.master=k8s://https://kubernetes.default.svc:443",

@@ -124,7 +124,7 @@ def test_a_silent_service_delays_no_batch_and_the_end_not_for_long(
     sender = sender_of(batches)
     sender.begins(STATUS)
     eventually(lambda: service.events, "the first event is on its way")
-    # Each returns while the service still holds the first event.
+    # Each call returns while the service still holds the first event.
     for _ in range(3):
         write(batches, sender)
     with capture_logs() as logs:

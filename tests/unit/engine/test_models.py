@@ -170,7 +170,7 @@ def test_a_registered_model_is_found_by_alias_version_and_stage(
     assert {**variables, "MLFLOW_DISABLE_TELEMETRY": "true"} == dict(os.environ)
     registry.versions["fraud"][1] = registry.versions["fraud"][0]
     before, now = code_of(pipeline), code_of(found(project))
-    # What decides about records is another thing now, which only a driver knows.
+    # The code that decides about records has changed, which only a driver knows.
     assert (now.digest, now.rules != before.rules) == (before.digest, True)
     # A pinned digest is also checked.
     declare(project, f"uri: models:/{name}, digest: {model.digest}", url=registry.url, token="mlflow")

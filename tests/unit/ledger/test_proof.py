@@ -13,7 +13,7 @@ from tidemill.ledger.read import Commit
 from tidemill.names import ASIDE_OUTPUTS, QUARANTINE_OUTPUT
 
 FIRST = Side("orders", {"g0001": None})
-# g0002 goes on from batch 1 of g0001.
+# g0002 continues from batch 1 of g0001.
 SECOND = Side("orders", {"g0001": 1, "g0002": None})
 
 

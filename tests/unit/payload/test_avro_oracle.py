@@ -1,4 +1,4 @@
-"""Apache Avro's own Python package judges schemas and reads records; ours must agree.
+"""Apache Avro's Python package checks schemas and reads records, and Tidemill must agree with it.
 
 `ReaderWriterCompatibilityChecker` is the judge of schemas. `DatumReader` compares full names, does not read a
 union as another type and knows no aliases of fields, so its values count where it has any.

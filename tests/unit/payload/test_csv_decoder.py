@@ -206,7 +206,7 @@ assert rows == [{"a": text.replace('""', '"')}]
 
 
 def test_a_large_field_in_quotes_takes_no_multiple_of_its_size_in_memory():
-    """4 MB, in a process of its own: no tracer sees what a pattern takes to find its way back."""
+    """Use 4 MB in a separate process, because no tracer sees the memory of a backtracking pattern."""
     done = subprocess.run(
         [sys.executable, "-c", READS_A_LARGE_FIELD], capture_output=True, text=True, check=True
     )

@@ -29,7 +29,7 @@ TYPES = (PROTOC_MADE / "types.desc").read_bytes()
 ORDER = made_by(TYPES)
 EDITION = (PROTOC_MADE / "edition.desc").read_bytes()
 NOON = datetime(2026, 1, 1, 12, tzinfo=UTC)
-# What is in a place where nothing but `x` was written: proto2, with the defaults that it declares.
+# A record in which only `x` was written: proto2, with the declared defaults.
 PLACE = {
     "floor": 7,
     "side": None,

@@ -310,7 +310,7 @@ def test_protobuf_s_descriptors_come_with_the_files_that_they_refer_to(
 def test_a_message_of_an_imported_file_is_no_message_of_the_registered_one(
     registry: FakeRegistry, tmp_path: Path
 ) -> None:
-    """Both are the first of their files, so their records have the same header but for the number."""
+    """Both messages are the first of their files, so their headers differ only in the schema's number."""
     orders = descriptor_set(message("Order", "string id = 1"))
     event = descriptor_pb2.FileDescriptorProto(package="shop", syntax="proto3", dependency=["shop.proto"])
     event.message_type.append(message("OrderEvent", "Order order = 1"))

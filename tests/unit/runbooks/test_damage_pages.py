@@ -68,7 +68,7 @@ def nothing_is_whole(patient: Patient) -> None:
 
 
 def copied_from(patient: Patient) -> None:
-    """The folder of another pipeline stands in the place of its own."""
+    """Replace the pipeline's folder with the folder of another pipeline."""
     patient.ran(3)
     patient.has_backup()
     (patient.checkpoint / "metadata").write_text(json.dumps({"id": "another"}))

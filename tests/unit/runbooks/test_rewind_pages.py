@@ -71,7 +71,7 @@ def a_newer_backup(patient: Patient) -> None:
 
 
 def wants_a_shadow(patient: Patient) -> None:
-    """Its file was copied, and its table was left as it is."""
+    """Copy the pipeline's file, which still names the same table."""
     patient.ran(3)
     patient.declare(ORDERS, "shadow")
     patient.values["NAME"] = "shadow"

@@ -307,7 +307,7 @@ def test_a_table_with_rules_for_rows_is_refused_because_files_are_added_unchecke
 
 
 def test_one_driver_that_races_another_for_a_batch_commits_it(tmp_path: Path) -> None:
-    """Both find no table, make it, write files and commit batch 0 at the same moment."""
+    """Two drivers find no table, create it, write files and commit batch 0 at the same moment."""
     written = race(partial(commit_same_batch, tmp_path), RACES)
     for number in range(RACES):
         assert sorted((written["one"][number], written["other"][number])) == [False, True]

@@ -143,7 +143,7 @@ TEXTS = {
     "a text of a megabyte": Limits(pa.array(["a", "b" * 1_000_000]), "a", "b" * 32 + LAST_CHARACTER),
     "control characters": Limits(pa.array(["", "\x00\x1f\x7f"]), "", "\x00\x1f\x7f"),
 }
-# What a Delta table can hold.
+# Types that a Delta table can hold.
 IN_TABLES = {**INTEGERS, **FLOATS, **DECIMALS, **TIMES, **TEXTS} | {
     "binary": Limits(pa.array([b"", b"\xff" * 100])),
     "booleans": Limits(pa.array([False, True]), low=False, high=True),
@@ -163,7 +163,7 @@ IN_TABLES = {**INTEGERS, **FLOATS, **DECIMALS, **TIMES, **TEXTS} | {
         pa.MapArray.from_arrays([0, 1, 2], pa.array(["a", "b"]), instants("us", "UTC", LOWEST, HIGHEST))
     ),
 }
-# What else Arrow has, and Parquet can hold.
+# Other Arrow types that Parquet can hold.
 OTHERS = {
     "milliseconds": Limits(instants("ms", "UTC", LOWEST, HIGHEST)),
     "local milliseconds": Limits(

@@ -1,4 +1,4 @@
-"""A cluster that rejects a driver's objects: tried again for as long as it takes, red, and never a crash."""
+"""A cluster that rejects a driver's objects: it is retried without a limit, shown red, and never a crash."""
 
 from __future__ import annotations
 
@@ -100,7 +100,7 @@ def test_a_webhook_that_rejects_pods_for_half_an_hour_is_told_and_no_crash(
     outcomes = []
     for _ in range(30):
         outcomes.append(visit(plane, clock))
-        # What the StatefulSet's controller says each time that it tries.
+        # Message of the StatefulSet's controller at each attempt.
         api.warn("tidemill-orders", "FailedCreate", said)
     assert [outcome.decision.action for outcome in outcomes[:6]] == ["start", *["leave"] * 5]
     assert {outcome.decision.action for outcome in outcomes[6:]} == {"failed"}

@@ -166,7 +166,7 @@ def test_a_new_image_that_makes_no_batch_gives_way_to_the_one_before(images: Ima
     later = timedelta(minutes=11)
     assert [images.reconcile(new, later), images.reconcile(new, later)] == ["return", "start"]
     assert images.of_the_pod == "0.1.0"
-    # All that was decided then, for its driver and for a person.
+    # The slot stores everything that was decided then, for the driver and for the user.
     (slot,) = images.api.list(CONFIG_MAPS, {PIPELINE_LABEL: "orders"})
     assert "spark:0.1.0" in slot["data"]["environment.yaml"]
     assert json.loads(slot["data"]["resolved.json"])["image"].endswith(":0.1.0")
