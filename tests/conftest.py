@@ -124,7 +124,7 @@ def secrets_as_found() -> Iterator[None]:
 
 @pytest.fixture
 def lake(tmp_path: Path, spark: SparkSession) -> Lake:
-    """A project folder and storage of one test, without Kafka."""
+    """Return a project folder and storage of one test, without Kafka."""
     from tests.support.lake import Lake
 
     return Lake(tmp_path / "lake", spark)

@@ -37,7 +37,7 @@ def project(bare_project: SmallProject) -> SmallProject:
 
 
 def begun(plane: ControlPlane, run_id: str = "run-1") -> WaitingTask:
-    """A run at work, started by a task that then lost it."""
+    """Return a run at work, started by a task that then lost it."""
     from tidemill_airflow.abandoned_runs import waiting_task_of
 
     run = DriverRun("daily", "incremental", run_id)

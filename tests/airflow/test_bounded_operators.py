@@ -61,7 +61,7 @@ def place_of(plane: ControlPlane) -> Any:
 
 
 def waits_for(work: Callable[[], object]) -> Goal:
-    """The goal that a task waits for, without a worker."""
+    """Return the goal that a task waits for, without a worker."""
     from airflow.sdk.exceptions import TaskDeferred
 
     from tidemill_airflow.triggers import GoalTrigger
@@ -73,7 +73,7 @@ def waits_for(work: Callable[[], object]) -> Goal:
 
 
 def ended(plane: ControlPlane, goal: Goal) -> dict[str, Any]:
-    """The event of the trigger, once the driver has ended."""
+    """Return the event of the trigger, once the driver has ended."""
     eventually(lambda: plane.running(goal.pipeline, goal.slot) is None, "it has ended", 60)
     proof = prove(plane, goal)
     told = {"state": proof.state, "message": proof.message, "evidence": dict(proof.evidence)}

@@ -33,7 +33,7 @@ POD_TOKEN = "token-of-the-pod"
 
 @pytest.fixture(autouse=True)
 def airflow(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Iterator[None]:
-    """An Airflow process on a machine outside of the cluster."""
+    """Yield an Airflow process on a machine outside of the cluster."""
     monkeypatch.setenv("AIRFLOW_HOME", str(tmp_path / "airflow"))
     monkeypatch.delenv("KUBERNETES_SERVICE_HOST", raising=False)
     monkeypatch.setenv("KUBECONFIG", str(tmp_path / "missing"))

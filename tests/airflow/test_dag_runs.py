@@ -146,7 +146,7 @@ def test_a_backfill_that_somebody_else_approves_returns_rows_and_table_version(a
 
 
 def audited(airflow: Airflow, pipeline: str, verb: str) -> AuditEntry:
-    """The one entry of an operation."""
+    """Return the one entry of an operation."""
     plane = airflow.project.plane()
     (entry,) = [each for each in read_audit(plane.store, plane.layout, pipeline) if each.verb == verb]
     return entry

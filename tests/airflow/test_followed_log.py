@@ -27,7 +27,7 @@ def project(bare_project: SmallProject) -> SmallProject:
 
 
 def begun(project: SmallProject) -> tuple[ControlPlane, StartedDriver]:
-    """An incremental run that waits for the test, after its first words."""
+    """Return an incremental run that waits for the test, after its first words."""
     project.hold_back("daily")
     plane = project.plane()
     driver = plane.runtime.start(DriverRun("daily", "incremental", "run-1"), "d1").driver

@@ -38,7 +38,7 @@ def project(bare_project: SmallProject, monkeypatch: pytest.MonkeyPatch) -> Smal
 
 @pytest.fixture
 def orders(project: SmallProject) -> PipelineOnDisk:
-    """The pipeline after five batches."""
+    """Return the pipeline after five batches."""
     return PipelineOnDisk(StorePlace("local", project.folder, {"root": ".data"})).ran(5)
 
 

@@ -42,7 +42,7 @@ def plane(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Iterator[ControlPl
 
 
 def asked(action: str, until: datetime | None = None) -> Any:
-    """The context of a new DAG run."""
+    """Return the context of a new DAG run."""
     moment = None if until is None else until.isoformat()
     run = SimpleNamespace(run_id=action, run_after=datetime.now(UTC), triggering_user_name="ann")
     return {"dag_run": run, "params": {"action": action, "reason": "broker move", "until": moment}}

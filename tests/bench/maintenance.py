@@ -25,7 +25,7 @@ LIMIT = 1.2
 
 
 def grown(folder: Path, commits: int, every: int | None = None) -> SmallFiles:
-    """A table of so many commits."""
+    """Return a table of so many commits."""
     folder.mkdir()
     table = SmallFiles(folder)
     for number in range(1, commits + 1):

@@ -145,7 +145,7 @@ class Bench:
         return self._answer(table, work, time.perf_counter() - started)
 
     def tidemill(self, writer: str, topic: str, work: Workload) -> Answer:
-        """The same job as a pipeline file."""
+        """Return the same job as a pipeline file."""
         lake = Lake(self._fresh(writer), self.spark, self.servers)
         schema = "iot_event.json"
         shutil.copy(ROOT / "conf/schemas" / schema, lake.folder / "conf/schemas" / schema)

@@ -59,11 +59,11 @@ class SinksBench:
         self._source = {"kafka": {"topic": TOPIC, "max_offsets_per_batch": per_batch}}
 
     def one_read(self, sinks: Sequence[dict[str, Any]]) -> tuple[float, Answer]:
-        """All sinks in one pipeline."""
+        """Return all sinks in one pipeline."""
         return self._run([list(sinks)])
 
     def separate(self, sinks: Sequence[dict[str, Any]]) -> tuple[float, Answer]:
-        """A pipeline for each sink, one after the other."""
+        """Return a pipeline for each sink, one after the other."""
         return self._run([[sink] for sink in sinks])
 
     def _run(self, pipelines: Sequence[list[dict[str, Any]]]) -> tuple[float, Answer]:

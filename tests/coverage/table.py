@@ -45,13 +45,13 @@ class Verdict:
 
 
 def judge(row: Row, results: Mapping[str, Result]) -> Verdict:
-    """A row by what became of its tests."""
+    """Return the verdict on a row by the results of its tests."""
     failed = [test for test in row.tests if test in results and results[test].failed]
     return Verdict(row, failed, [test for test in row.tests if test not in results])
 
 
 def lines_of(verdict: Verdict) -> list[str]:
-    """The row as the table shows it, and below it all that keeps it from being complete."""
+    """Return the row as the table shows it, and below it all that keeps it from being complete."""
     row = verdict.row
     clauses = f"{len(row.proven)}/{len(row.proven) + len(row.missing)}"
     tests = len(row.tests)
@@ -66,7 +66,7 @@ def lines_of(verdict: Verdict) -> list[str]:
 
 
 def tests_of(rows: Sequence[Row]) -> list[str]:
-    """All tests of the rows, by file."""
+    """Return all tests of the rows, by file."""
     return sorted({test for row in rows for test in row.tests})
 
 

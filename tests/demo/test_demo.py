@@ -47,7 +47,7 @@ def make(target: str) -> subprocess.CompletedProcess[str]:
 
 
 def processes() -> list[str]:
-    """The command line of each process that the demo has started."""
+    """Return the command line of each process that the demo has started."""
     found = []
     for process in Path("/proc").glob("[0-9]*"):
         try:

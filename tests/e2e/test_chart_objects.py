@@ -77,7 +77,7 @@ def test_the_namespace_refuses_a_pod_that_is_not_restricted() -> None:
 
 
 def pod_of(name: str, template: Document) -> Document:
-    """A pod as its controller would make it, of the namespace's default account."""
+    """Return a pod as its controller would make it, of the namespace's default account."""
     spec = {**template["spec"], "serviceAccountName": "default"}
     # Classes of the same release, which a dry run does not make.
     spec.pop("priorityClassName", None)

@@ -29,7 +29,7 @@ GONE_SECONDS = IDLE_SECONDS + 240
 
 @contextmanager
 def elastic(platform: Platform) -> Iterator[None]:
-    """Run the stream with another size for the length of a `with` block, without reconciliation."""
+    """Run the stream with another size during a `with` block, without reconciliation."""
     declaration = with_run(declared(platform, WINDOWS), size=SIZE)
     project = with_declaration(platform, WINDOWS, declaration)
     platform.airflow.unpause(STREAMS_DAG_ID, is_paused=True)
@@ -44,7 +44,7 @@ def elastic(platform: Platform) -> Iterator[None]:
 
 
 def executors(platform: Platform) -> set[str]:
-    """Names of those that run."""
+    """Return the names of the running executors."""
     return {pod["metadata"]["name"] for pod in platform.executors(WINDOWS)}
 
 

@@ -93,7 +93,7 @@ class Rounds:
 
 
 def moves_of(rounds: int, chance: random.Random) -> tuple[list[str], list[str]]:
-    """So many moves, before and after the release is installed again, which is one of them."""
+    """Return so many moves, before and after the release is installed again, which is one of them."""
     moves = chance.choices(list(MOVES), list(MOVES.values()), k=rounds - 1)
     middle = chance.randrange(rounds)
     return moves[:middle], moves[middle:]

@@ -37,7 +37,7 @@ CRASHES = "echo 'as the test wants' >&2; exit 70"
 
 
 def driver(script: str) -> DriverProgram:
-    """A driver that is a shell script."""
+    """Return a driver that is a shell script."""
 
     def arguments(_pipeline: Pipeline, _run: DriverRun) -> list[str]:
         return [script]

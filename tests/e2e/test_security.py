@@ -101,7 +101,7 @@ def rules(platform: Platform, account: str, namespace: str) -> dict[str, set[str
 
 
 def all_pods(platform: Platform) -> list[Document]:
-    """Pods of the chart, drivers and executors."""
+    """Return pods of the chart, drivers and executors."""
     pods = [*platform.cluster.pods(PLATFORM), *platform.streams.pods(PLATFORM)]
     components = {pod["metadata"]["labels"].get("app.kubernetes.io/component") for pod in pods}
     assert {"scheduler", "driver", "executor"} <= components
@@ -222,7 +222,7 @@ def test_no_secret_stands_anywhere_but_in_secrets(platform: Platform) -> None:
 
 
 def secret_values(platform: Platform) -> dict[str, str]:
-    """Every value that the release keeps secret."""
+    """Return every value that the release keeps secret."""
     found = {}
     for place in (platform.cluster, platform.streams):
         # Helm's own record of the release is a Secret that holds the others.

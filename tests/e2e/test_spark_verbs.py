@@ -35,7 +35,7 @@ for path in pathlib.Path("/proc").glob("[0-9]*/cmdline"):
 
 
 def parts(platform: Platform) -> list[Document]:
-    """Jobs of the pipeline's parts, oldest first."""
+    """Return jobs of the pipeline's parts, oldest first."""
     jobs = platform.streams.list("jobs", PARTS)
     return sorted(jobs, key=lambda job: job["metadata"]["creationTimestamp"])
 

@@ -186,7 +186,7 @@ def test_what_reads_dag_files_has_neither_data_nor_secrets_of_drivers() -> None:
 
 
 def api_server(documents: list[Document]) -> tuple[Document, dict[str, Document], dict[str, Document]]:
-    """The API server's pod, its mounts by path and its volumes by name."""
+    """Return the API server's pod, its mounts by path and its volumes by name."""
     pod: Document = dict(pod_templates(documents))["Deployment/tidemill-api-server"]["spec"]
     mounts = {each["mountPath"]: each for each in pod["containers"][0]["volumeMounts"]}
     return pod, mounts, {each["name"]: each for each in pod["volumes"]}

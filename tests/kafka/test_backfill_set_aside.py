@@ -121,7 +121,7 @@ def test_a_late_order_leaves_the_table_of_late_ones_once_its_window_counts_it(or
 
 
 def counted_and_late(orders: Orders) -> tuple[int, int]:
-    """Orders of windows that are over, and orders that came too late for theirs."""
+    """Return orders of windows that are over, and orders that came too late for theirs."""
     late = [(row["partition"], row["offset"]) for row in orders.lake.late("windows")]
     assert len(late) == len(set(late))
     return sum(count for *_, count in windows_of(orders)), len(late)

@@ -161,7 +161,7 @@ def test_events_behind_the_watermark_are_counted_and_nothing_is_unaccounted_for(
 
 
 def hot(windows: dict[tuple[str, datetime], int]) -> list[tuple[str, datetime]]:
-    """Windows of the two devices that measure above 100 degrees."""
+    """Return windows of the two devices that measure above 100 degrees."""
     return [window for window in windows if window[0] in ("device-0001", "device-0002")]
 
 

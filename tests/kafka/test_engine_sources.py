@@ -26,7 +26,7 @@ def lake(tmp_path: Path, spark: SparkSession, kafka: Kafka) -> Lake:
 
 
 def records(lake: Lake, **source: Any) -> LakePipeline:
-    """A pipeline that keeps records as they are."""
+    """Return a pipeline that keeps records as they are."""
     return lake.pipeline("records", source={"kafka": source}, sinks=[{"delta": {"table": "bronze/records"}}])
 
 
@@ -36,7 +36,7 @@ def positions(lake: Lake) -> list[Position]:
 
 
 def two_topics(kafka: Kafka) -> tuple[str, str]:
-    """Two topics with two records in each of two partitions."""
+    """Return two topics with two records in each of two partitions."""
     one, two = (kafka.new_topic(name, partitions=2) for name in ("plant_north", "plant_south"))
     for topic in (one, two):
         kafka.send(topic, [Record(b"value", b"key", partition) for partition in (0, 0, 1, 1)])

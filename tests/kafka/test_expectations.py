@@ -29,7 +29,7 @@ def lake(lake: Lake, kafka: Kafka) -> Lake:
 
 @pytest.fixture
 def topic(kafka: Kafka) -> str:
-    """An event each minute, the temperature ten times as much, then one that cannot be read."""
+    """Return an event each minute, the temperature ten times as much, then one that cannot be read."""
     events = [{"temperature": 10.0 * minute, "at": f"2024-01-01T00:0{minute}:00Z"} for minute in range(10)]
     return kafka.topic_with([*(json.dumps(event).encode() for event in events), b"{"])
 

@@ -31,7 +31,7 @@ def admin(kafka: Kafka) -> AdminClient:
 
 
 def has_run(lake: Lake, topic: str) -> LakePipeline:
-    """A pipeline that has read the topic to its end."""
+    """Return a pipeline that has read the topic to its end."""
     pipeline = lake.pipeline(
         "records", source={"kafka": {"topic": topic}}, sinks=[{"delta": {"table": "bronze/records"}}]
     )

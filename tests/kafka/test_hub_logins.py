@@ -123,7 +123,7 @@ class Hubs:
         eventually(is_over, "the tokens have ended", 10 * LIFETIME_SECONDS)
 
     def shown(self) -> list[Path]:
-        """Files of the project, its storage and its logs with a part of a secret, a proof or a token."""
+        """Return the files of project, storage and logs that contain a part of a secret, proof or token."""
         tokens = [token.rpartition(".")[2] for token in [*self.entra.tokens, *self.written]]
         parts = [part.encode() for part in (CLIENT_SECRET, self.entra.proof, *tokens)]
         files = [path for path in self.lake.folder.rglob("*") if path.is_file()]

@@ -169,7 +169,7 @@ NEEDED = {
 
 
 def relation_options(records: Any) -> str:
-    """Options of the one source in a plan, without those that hold secrets."""
+    """Return options of the one source in a plan, without those that hold secrets."""
     plan = records._jdf.queryExecution().logical()
     while plan.children().nonEmpty():
         plan = plan.children().head()

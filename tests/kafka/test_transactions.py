@@ -24,7 +24,7 @@ def lake(lake: Lake, kafka: Kafka) -> Lake:
 
 @contextmanager
 def transaction(kafka: Kafka, topic: str, *ids: int) -> Iterator[Producer]:
-    """A transaction that is open, and has sent these."""
+    """Yield a transaction that is open, and has sent these."""
     producer = Producer(
         {"bootstrap.servers": kafka.bootstrap_servers, "transactional.id": f"{topic}-{ids[0]}"}
     )

@@ -360,7 +360,7 @@ def test_a_pipeline_that_never_ran_has_nothing_to_go_back_to_and_starts(
 
 @pytest.fixture(scope="module")
 def recreated(kept: World, kafka: Kafka) -> World:
-    """The same world with a recreated topic that has other records, for the last tests."""
+    """Return the same world with a recreated topic that has other records, for the last tests."""
     admin = AdminClient({"bootstrap.servers": kafka.bootstrap_servers})
     admin.delete_topics([kept.topic])[kept.topic].result()
     eventually(lambda: kept.topic not in admin.list_topics(timeout=10).topics, "the topic is gone")

@@ -58,7 +58,7 @@ def reset_warm(pipeline: LakePipeline, start: str) -> dict[str, Any]:
 
 
 def counts(hub: CapturedHub) -> list[tuple[datetime, int]]:
-    """Rows as they are, so that one that is there twice is seen."""
+    """Return rows as they are, so that one that is there twice is seen."""
     return sorted((row["window_start"], row["events"]) for row in hub.lake.rows("silver/windows"))
 
 

@@ -39,7 +39,7 @@ def lake(tmp_path: Path, spark: SparkSession, kafka: Kafka) -> Lake:
 
 
 def copying(lake: Lake, name: str, topic: str, trigger: Any, **sink: Any) -> LakePipeline:
-    """A pipeline that sends the ids of a topic on, as they come."""
+    """Return a pipeline that sends the ids of a topic on, as they come."""
     return lake.pipeline(
         name,
         source={"kafka": {"topic": topic}},

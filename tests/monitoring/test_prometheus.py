@@ -186,7 +186,7 @@ def until_firing(server: Prometheus, expected: set[tuple[str, str]]) -> None:
 
 
 def group_of(alert: str) -> str:
-    """The group of an alert's rule."""
+    """Return the group of an alert's rule."""
     (file,) = [
         file for file in RULES.glob("*.yaml") if re.search(rf"alert: {alert}$", file.read_text(), re.M)
     ]

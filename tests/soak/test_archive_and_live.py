@@ -201,7 +201,7 @@ def rounds_of(story: Story, rounds: int) -> None:
 
 
 def closed_windows(sent: int) -> list[tuple[datetime, int]]:
-    """Windows that the watermark has passed, with their events."""
+    """Return windows that the watermark has passed, with their events."""
     counts = Counter(START + WINDOW * (number // 10) for number in range(sent))
     until = START + timedelta(minutes=sent - 1) - WATERMARK - WINDOW
     return sorted((start, events) for start, events in counts.items() if start <= until)

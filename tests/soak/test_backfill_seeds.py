@@ -84,7 +84,7 @@ class Story:
         self.killed: Counter[str] = Counter()
 
     def declare(self, name: str, code: dict[str, str]) -> LakePipeline:
-        """The pipeline, or its control."""
+        """Return the pipeline, or its control."""
         lake, is_control = self.events.lake, name == "control"
         keeps_late = self.is_windows and self.events.has_places and not is_control
         pipeline = self.events.control if is_control else self.events.pipeline
@@ -252,7 +252,7 @@ def within(spans: Mapping[str, Sequence[int]]) -> str:
 
 
 def settings_of(chance: random.Random, has_late: bool) -> IotSettings:
-    """Events of some devices, every few seconds of event time."""
+    """Return events of some devices, every few seconds of event time."""
     return IotSettings(
         start=START,
         seed=chance.randrange(1_000_000),

@@ -94,7 +94,7 @@ def by_time() -> Bounds:
 
 
 def closed_windows(iot: IotLake, pipeline: LakePipeline) -> Bounds:
-    """The first quarter of an hour, once the stream has closed all windows that reach into it."""
+    """Return the first quarter of an hour, once the stream has closed all windows that reach into it."""
     end = START + 3 * WINDOW
 
     def is_closed() -> bool:

@@ -93,7 +93,7 @@ class RandomBackfills:
             self.carried_out[backfills.pipeline.name] += 1
 
     def _range(self) -> Bounds:
-        """Whole windows that the stream has closed by now."""
+        """Return whole windows that the stream has closed by now."""
         until = eventually(self._closed_until, "two windows are closed", FIRST_WINDOWS_TIMEOUT_SECONDS)
         assert until is not None
         start, end = random_windows(self.chance, START, until, WINDOW)

@@ -59,7 +59,7 @@ class Commits:
             self.landed += 1
 
     def newest(self) -> list[int]:
-        """Newest batch by the ledger of each table."""
+        """Return newest batch by the ledger of each table."""
         ledgers = [read_ledger(self.layout.table(table)) for table in TABLES.values()]
         return [ledger[0].entry.batch_id if ledger and ledger[0].entry else -1 for ledger in ledgers]  # type: ignore[misc]
 

@@ -103,7 +103,7 @@ def expected(kind: str, files: int) -> list[tuple[Any, ...]]:
 
 
 def _windows(once: list[tuple[int, datetime, str]]) -> list[tuple[Any, ...]]:
-    """Windows that the watermark has closed."""
+    """Return windows that the watermark has closed."""
     closed = max(at for _, at, _ in once) - WATERMARK
     counts: Counter[datetime] = Counter()
     ids: Counter[datetime] = Counter()

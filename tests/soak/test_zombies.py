@@ -51,7 +51,7 @@ def test_a_hundred_zombies_double_and_lose_nothing(
 
 @pytest.fixture
 def drivers(store_place: StorePlace) -> Iterator[Drivers]:
-    """Drivers of one pipeline on the store, with either writer."""
+    """Yield drivers of one pipeline on the store, with either writer."""
     folder = store_place.folder / "project"
     for part in ("conf/pipelines", "conf/environments", "spark_apps/transforms"):
         (folder / part).mkdir(parents=True)

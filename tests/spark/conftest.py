@@ -29,7 +29,7 @@ def case(request: pytest.FixtureRequest, tmp_path: Path, spark: SparkSession) ->
 
 @pytest.fixture
 def other_case(case: WriterCase) -> WriterCase:
-    """The other writer on the same table."""
+    """Return the other writer on the same table."""
     return WriterCase("spark" if case.name == "arrow" else "arrow", case.path, case.spark)
 
 

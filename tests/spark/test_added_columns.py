@@ -55,7 +55,7 @@ def evolving(case: WriterCase, **declaration: Any) -> WriterCase:
 
 
 def added(case: WriterCase) -> dict[int, tuple[str, ...] | None]:
-    """Columns that each commit added, by its version."""
+    """Return columns that each commit added, by its version."""
     return {c.version: c.entry.columns_added for c in read_ledger(str(case.path)) if c.entry is not None}
 
 
@@ -164,7 +164,7 @@ WRONG = 'def transform(orders):\n    return orders.selectExpr("CAST(id AS string
 
 
 def orders(lake: Lake, code: str) -> LakePipeline:
-    """Two tables, of which the second takes no column."""
+    """Return two tables, of which the second takes no column."""
     return lake.pipeline(
         "orders",
         source={
@@ -196,7 +196,7 @@ def land(lake: Lake, *numbers: int) -> None:
 
 
 def copies(lake: Lake) -> LakePipeline:
-    """A pipeline that reads the first table."""
+    """Return a pipeline that reads the first table."""
     return lake.pipeline(
         "copies",
         source={"delta": {"table": "bronze/orders"}},

@@ -53,7 +53,7 @@ class KilledError(Exception):
 
 @pytest.fixture
 def counts(lake: Lake) -> LakePipeline:
-    """A live table of windows of which half were lost."""
+    """Return a live table of windows of which half were lost."""
     pipeline = live_counts(lake)
     DeltaTable(str(lake.root / "tables" / TABLE)).delete("device = 'd1'")
     return pipeline

@@ -50,7 +50,7 @@ def versions(lake: Lake) -> list[SourceSchema]:
 
 
 def rows(lake: Lake) -> list[dict[str, Any]]:
-    """Rows as their data files have them, without what is null, and without the folder of rescued data."""
+    """Return the rows of the data files without null values and without the folder of rescued data."""
     found = sorted(lake.rows("bronze/orders"), key=lambda row: row["id"])
     for row in found:
         if (rescued := row["_rescued_data"]) is not None:

@@ -68,7 +68,7 @@ def counts(entry: LedgerEntry) -> ExpectationCounts:
 
 
 def quarantined(lake: Lake) -> list[tuple[str, int]]:
-    """Reason and id of rows, without broken lines."""
+    """Return reason and id of rows, without broken lines."""
     rows = [row for row in lake.quarantined("readings") if row["reason"].startswith("expectation:")]
     return sorted((row["reason"], json.loads(row["value"])["id"]) for row in rows)
 

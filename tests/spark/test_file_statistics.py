@@ -82,7 +82,7 @@ def table_of(case: WriterCase) -> DataFrame:
 
 
 def matching(rows: list[Row]) -> list[str]:
-    """Rows as texts, because a NaN differs from itself."""
+    """Return rows as texts, because a NaN differs from itself."""
     return sorted(str(row) for row in rows)
 
 
@@ -101,7 +101,7 @@ def log_statistics(case: WriterCase) -> list[dict[str, Any]]:
 def written(
     request: pytest.FixtureRequest, tmp_path_factory: pytest.TempPathFactory, spark: SparkSession
 ) -> WriterCase:
-    """A table with one file for each select."""
+    """Return a table with one file for each select."""
     case = WriterCase(request.param, tmp_path_factory.mktemp("statistics") / "orders", spark)
     writer = case.writer(columns=COLUMNS)
     fields = spark.createDataFrame([], COLUMNS).schema

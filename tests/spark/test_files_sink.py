@@ -31,7 +31,7 @@ FLAT = "SELECT id, item.name AS name, day FROM result"
 
 @pytest.fixture
 def exports(lake: Lake) -> Path:
-    """Three batches to come."""
+    """Return three batches to come."""
     (lake.folder / "spark_apps/transforms/flat.sql").write_text(FLAT)
     for number in (1, 2, 3):
         land(lake, number)

@@ -62,7 +62,7 @@ def run_windows(lake: Lake) -> None:
 
 @pytest.fixture(scope="module")
 def kept(tmp_path_factory: pytest.TempPathFactory, spark: SparkSession) -> KeptLake:
-    """A lake whose pipelines have run."""
+    """Return a lake whose pipelines have run."""
     lake = Lake(tmp_path_factory.mktemp("gate") / "lake", spark)
     run_batches(lake, "orders")
     run_windows(lake)

@@ -75,7 +75,7 @@ def named(lake: Lake) -> LakePipeline:
 
 
 def files_read(lake: Lake, table: str = TABLES[0]) -> list[FilesRead]:
-    """Files of the devices by batch."""
+    """Return files of the devices by batch."""
     entries = [commit.entry for commit in reversed(lake.ledger(table)) if commit.entry]
     assert all(entry.tables_read is None for entry in entries)
     return [(entry.files_read or {})["devices"] for entry in entries]

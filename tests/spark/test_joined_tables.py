@@ -81,7 +81,7 @@ def names(lake: Lake, table: str = TABLES[0]) -> dict[int, str | None]:
 
 
 def versions(lake: Lake, table: str = TABLES[0]) -> list[Any]:
-    """Version of the devices by batch."""
+    """Return version of the devices by batch."""
     return [commit.entry.tables_read for commit in reversed(lake.ledger(table)) if commit.entry]
 
 

@@ -38,7 +38,7 @@ def crash_at_step(number: int) -> StepDone:
 
 @pytest.fixture
 def windows(lake: Lake) -> LakePipeline:
-    """Two tables, one of each writer."""
+    """Return two tables, one of each writer."""
     numbers = itertools.count()
     for place, minutes in enumerate(FILES):
         rows = [{"id": next(numbers), "at": f"2024-01-01T{m // 60:02}:{m % 60:02}:00Z"} for m in minutes]

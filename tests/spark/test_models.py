@@ -78,7 +78,7 @@ def expected(limits: dict[str, float]) -> list[tuple[str, int, float]]:
 
 
 def models_used(lake: Lake, name: str) -> list[tuple[str | None, str | None]]:
-    """Versions in the ledger, of `fraud` and of `price`, oldest commit first."""
+    """Return versions in the ledger, of `fraud` and of `price`, oldest commit first."""
     entries = [commit.entry for commit in reversed(lake.ledger(f"silver/{name}")) if commit.entry]
     used = [entry.code.models or {} for entry in entries]
     return [(models["fraud"].version, models["price"].digest) for models in used]

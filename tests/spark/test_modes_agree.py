@@ -54,7 +54,7 @@ def events(chance: random.Random) -> list[dict[str, Any]]:
 
 
 def split(chance: random.Random, rows: list[dict[str, Any]]) -> Iterator[list[dict[str, Any]]]:
-    """The rows in order, cut into a few files."""
+    """Yield the rows in order, cut into a few files."""
     cuts = sorted(chance.sample(range(1, len(rows)), chance.randrange(1, 5)))
     for start, end in zip([0, *cuts], [*cuts, len(rows)], strict=True):
         yield rows[start:end]

@@ -108,7 +108,7 @@ class OddProject:
         return self.query("SELECT ids, day FROM gold.sums ORDER BY ids")
 
     def batches(self, pipeline: LakePipeline) -> list[int]:
-        """Batches in the ledger, newest first."""
+        """Return batches in the ledger, newest first."""
         table = {"raw": "bronze/events", "sums": "gold/sums"}[pipeline.name]
         found = self.lake.ledger(table)
         return [

@@ -78,7 +78,7 @@ def files_below(folder: Path) -> dict[str, bytes]:
 
 
 def with_batches(lake: Lake, kind: str, **sink: Any) -> LakePipeline:
-    """A pipeline with five batches of a file each, and perhaps one without rows."""
+    """Return a pipeline with five batches of a file each, and perhaps one without rows."""
     land_events(lake, 0, 5)
     pipeline = declare(lake, kind, kind, **sink)
     pipeline.run_incremental()
@@ -87,7 +87,7 @@ def with_batches(lake: Lake, kind: str, **sink: Any) -> LakePipeline:
 
 @pytest.fixture(scope="module")
 def landed(tmp_path_factory: pytest.TempPathFactory, spark: SparkSession) -> LakePipeline:
-    """A pipeline for tests that do not change it."""
+    """Return a pipeline for tests that do not change it."""
     return with_batches(Lake(tmp_path_factory.mktemp("stateless") / "lake", spark), "stateless")
 
 

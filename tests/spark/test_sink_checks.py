@@ -33,7 +33,7 @@ def files(**keys: Any) -> dict[str, Any]:
 
 
 def written(lake: Lake) -> list[str]:
-    """Data files of all tables and folders."""
+    """Return data files of all tables and folders."""
     files = [file for kind in ("*.parquet", "*.csv") for file in lake.root.rglob(kind)]
     return [str(file) for file in files if "_delta_log" not in file.parts]
 

@@ -42,7 +42,7 @@ def order(number: int, minute: int, price: float) -> dict[str, Any]:
 
 @pytest.fixture
 def pipeline(lake: Lake) -> LakePipeline:
-    """Two batches, for a table of all orders and one of the newest price of each."""
+    """Return two batches, for a table of all orders and one of the newest price of each."""
     lake.land_rows("landing/orders/1.json", [order(1, 1, 10.0), order(1, 3, 30.0), order(1, 2, 20.0)])
     lake.land_rows("landing/orders/2.json", [order(1, 4, 40.0), order(2, 4, 5.0), order(2, 5, 6.0)])
     merge = {"table": "silver/orders", "mode": "merge", "key": ["id"]}

@@ -16,7 +16,7 @@ from tidemill.errors import UnavailableError
 
 
 def word_count(lake: Lake, port: int) -> LakePipeline:
-    """The repository's own, on another port, with a second sink that a test can look into."""
+    """Return the repository's own, on another port, with a second sink that a test can look into."""
     pipeline = lake.copy_pipeline("socket_word_count")
     file = lake.folder / "conf/pipelines/socket_word_count.yaml"
     declared = yaml.safe_load(file.read_text())

@@ -65,7 +65,7 @@ def garble(file: Path) -> None:
 
 @pytest.fixture(params=["rocksdb", "memory"])
 def state_store(request: pytest.FixtureRequest, lake: Lake) -> Iterator[str]:
-    """The shared session as a driver with this store sets it."""
+    """Yield the shared session as a driver with this store sets it."""
     conf, store = lake.spark.conf, str(request.param)
     before = {name: str(conf.get(name)) for name in state_conf("memory")}
     for name, value in (state_conf("memory") if store == "memory" else {}).items():

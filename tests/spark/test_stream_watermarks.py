@@ -88,7 +88,7 @@ def result(lake: Lake, name: str = "counted") -> list[str]:
 
 
 def batch(lake: Lake, code: str = UNION) -> list[str]:
-    """The result of the same function for all rows at once."""
+    """Return the result of the same function for all rows at once."""
     transform: dict[str, Any] = {}
     exec(code, transform)
     read = lake.spark.read.schema(SCHEMA).json

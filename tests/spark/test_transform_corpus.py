@@ -23,7 +23,7 @@ def refusal_of(pipeline: LakePipeline) -> TidemillError:
 
 
 def place(error: TidemillError) -> int | None:
-    """The line of the corpus' file that an error names."""
+    """Return the line of the corpus' file that an error names."""
     if "file" not in error.facts:
         return None
     file, _, line = str(error.facts["file"]).rpartition(":")

@@ -59,7 +59,7 @@ def random_feed(seed: int, keys: int = 40, length: int = 240, truncations: int =
 
 
 def states(feed: Iterable[Change]) -> list[tuple[int, dict[int, Value]]]:
-    """The table after each change, in their order, with the sequence."""
+    """Return the table after each change, in their order, with the sequence."""
     table: dict[int, Value] = {}
     found = []
     for key, op, name, note, sequence in sorted(set(feed), key=lambda change: change[4]):

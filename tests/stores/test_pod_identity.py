@@ -98,7 +98,7 @@ def pod(tmp_path: Path, certificates: Certificates, provider: str, monkeypatch: 
 
 @pytest.fixture
 def place_on_azure(pod: Pod, azure: StoreServer, monkeypatch: pytest.MonkeyPatch) -> StorePlace:
-    """An empty container, in a pod as Azure's webhook makes it."""
+    """Return an empty container, in a pod as Azure's webhook makes it."""
     variables = {
         "AZURE_CLIENT_ID": CLIENT_ID,
         "AZURE_TENANT_ID": TENANT_ID,
@@ -117,7 +117,7 @@ def place_on_azure(pod: Pod, azure: StoreServer, monkeypatch: pytest.MonkeyPatch
 
 @pytest.fixture
 def place_on_s3(pod: Pod, s3_store_server: StoreServer, monkeypatch: pytest.MonkeyPatch) -> StorePlace:
-    """An empty bucket, in a pod as EKS's webhook makes it."""
+    """Return an empty bucket, in a pod as EKS's webhook makes it."""
     variables = {
         # Without it, Amazon's SDK asks sts.amazonaws.com, whatever AWS_ENDPOINT_URL_STS says.
         "AWS_REGION": "us-east-1",
@@ -137,7 +137,7 @@ def place_on_s3(pod: Pod, s3_store_server: StoreServer, monkeypatch: pytest.Monk
 
 @pytest.fixture
 def project(tmp_path: Path, place_on_azure: StorePlace) -> Path:
-    """A project whose one pipeline has tasks that write files, by both writers, and state."""
+    """Return a project whose one pipeline has tasks that write files, by both writers, and state."""
     folder = tmp_path / "project"
     for path, content in {
         "conf/environments/local.yaml": yaml.safe_dump(dict(place_on_azure.keys)),

@@ -23,7 +23,7 @@ _SETTINGS = "TIDEMILL_TEST_SPARK_CONF"
 
 
 def altered_driver_command(environment: Environment, run: DriverRun) -> list[str]:
-    """The real command line, with this module for the engine's."""
+    """Return the real command line, with this module for the engine's."""
     program, flag, _, *arguments = driver_command(environment, run)
     return [program, flag, "tests.support.altered_driver", *arguments]
 

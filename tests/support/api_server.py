@@ -295,13 +295,13 @@ def _timestamp(moment: datetime) -> str:
 
 
 def running(since: datetime, restarts: int = 0) -> Document:
-    """Status of a pod whose driver runs."""
+    """Return status of a pod whose driver runs."""
     state = {"running": {"startedAt": _timestamp(since)}}
     return {"phase": "Running", "containerStatuses": [container(state, restarts=restarts)]}
 
 
 def crash_looping(since: datetime, reason: str = "Error", exit_code: int = 1) -> Document:
-    """Status of a pod whose driver has ended, and which the kubelet will start again some time."""
+    """Return status of a pod whose driver has ended, and which the kubelet will start again some time."""
     ended = {"startedAt": _timestamp(since), "reason": reason, "exitCode": exit_code}
     waiting = {"waiting": {"reason": "CrashLoopBackOff", "message": "back-off 10s restarting"}}
     state = container(waiting, last={"terminated": ended}, restarts=2)
@@ -309,7 +309,7 @@ def crash_looping(since: datetime, reason: str = "Error", exit_code: int = 1) ->
 
 
 def container(state: Document, *, last: Document | None = None, restarts: int = 0) -> Document:
-    """Status of the driver's container."""
+    """Return status of the driver's container."""
     return {"name": "driver", "state": state, "lastState": last or {}, "restartCount": restarts}
 
 

@@ -159,7 +159,7 @@ class Compaction:
 
 @contextmanager
 def compacting(*tables: Path, **pace: float) -> Iterator[Compaction]:
-    """Compact tables for the length of a `with` block."""
+    """Compact tables during a `with` block."""
     stop, compaction = threading.Event(), Compaction(tables, **pace)
     thread = threading.Thread(target=compaction.run, args=(stop,))
     thread.start()

@@ -228,7 +228,7 @@ class BatchKills:
 def batch_kills(
     folder: Path, kafka: Kafka, writers: tuple[str, str] = ("arrow", "spark"), streams: int = 1
 ) -> Iterator[BatchKills]:
-    """The pipeline, and four batches in its topics.
+    """Yield the pipeline, and four batches in its topics.
 
     Args:
         folder: Empty folder.

@@ -48,12 +48,12 @@ class Certificates:
 
     @property
     def trusted_by_openssl_and_rustls(self) -> dict[str, str]:
-        """Variables of a process."""
+        """Return variables of a process."""
         return {"SSL_CERT_FILE": str(self.authority)}
 
     @property
     def trusted_by_java(self) -> dict[str, str]:
-        """Variables of a process."""
+        """Return variables of a process."""
         store = self.folder / "authority.p12"
         options = {"trustStore": store, "trustStorePassword": _STORE_PASSWORD, "trustStoreType": "PKCS12"}
         return {
@@ -62,7 +62,7 @@ class Certificates:
 
 
 def make_certificates(folder: Path) -> Certificates:
-    """An authority and one certificate of it, for a day."""
+    """Return an authority and one certificate of it, for a day."""
     made = Certificates(folder)
     authority_key, key = (ec.generate_private_key(ec.SECP256R1()) for _ in range(2))
     name = x509.Name([x509.NameAttribute(NameOID.COMMON_NAME, "Tidemill's tests")])

@@ -23,7 +23,7 @@ BUILD_TIMEOUT_SECONDS = 600
 
 
 def changed_project(folder: Path, changes: Mapping[str, Mapping[str, Any]]) -> Path:
-    """A copy of the project in which some keys of some pipelines' files are others."""
+    """Return a copy of the project in which some keys of some pipelines' files are others."""
     for name in FOLDERS:
         shutil.copytree(REPOSITORY / name, folder / name)
     for pipeline, keys in changes.items():

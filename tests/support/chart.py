@@ -85,7 +85,7 @@ def namespace_of(document: Document) -> str:
 
 
 def pod_templates(documents: Sequence[Document]) -> Iterator[tuple[str, Document]]:
-    """Every pod that the documents lead to, with the kind and name of what makes it."""
+    """Yield every pod that the documents lead to, with the kind and name of what makes it."""
     for document in documents:
         template = document.get("spec", {}).get("template")
         if isinstance(template, dict):
@@ -98,7 +98,7 @@ def containers(template: Document) -> list[Document]:
 
 
 def environment_file(documents: Sequence[Document], release: str = "tidemill") -> Document:
-    """The environment file that Airflow's pods find."""
+    """Return the environment file that Airflow's pods find."""
     (text,) = of_kind(documents, "ConfigMap")[f"{release}-environment"]["data"].values()
     document: Document = yaml.safe_load(text)
     return document

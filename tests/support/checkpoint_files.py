@@ -43,7 +43,7 @@ def operator(number: int, name: str, partitions: int) -> bytes:
 
 
 def with_twin(path: str, content: bytes) -> dict[str, bytes]:
-    """A file and Hadoop's hidden checksum of it, by path."""
+    """Return a file and Hadoop's hidden checksum of it, by path."""
     folder, slash, name = path.rpartition("/")
     return {path: content, f"{folder}{slash}.{name}.crc": checksum_of(content)}
 

@@ -57,7 +57,7 @@ def write_note(folder: Path, number: int, end: Any) -> Path:
 
 
 def track_schema(folder: Path, number: int, version: int, *columns: str) -> Path:
-    """One entry of the schema log that a Delta source with schema tracking keeps."""
+    """Return one entry of the schema log that a Delta source with schema tracking keeps."""
     fields = [{"name": column, "type": "long", "nullable": True, "metadata": {}} for column in columns]
     document = {
         "tableId": TABLE_ID,

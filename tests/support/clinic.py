@@ -101,7 +101,7 @@ class Clinic:
         return examine(self.project.load(), names)
 
     def finding(self, finding_id: str) -> Finding:
-        """The only finding of this id."""
+        """Return the only finding of this id."""
         (found,) = (f for f in self.examine().findings if f.finding_id == finding_id)
         return found
 

@@ -107,13 +107,13 @@ class Cluster:
         return self.attempt("logs", pod, "--all-containers", *options).stdout
 
     def secret(self, name: str) -> dict[str, str]:
-        """Values of a Kubernetes Secret."""
+        """Return values of a Kubernetes Secret."""
         found = self.get("secret", name)
         assert found is not None, f"there is no Secret {name}"
         return {key: base64.b64decode(value).decode() for key, value in (found.get("data") or {}).items()}
 
     def config(self, name: str) -> dict[str, str]:
-        """Values of a ConfigMap."""
+        """Return values of a ConfigMap."""
         found = self.get("configmap", name)
         assert found is not None, f"there is no ConfigMap {name}"
         return dict(found.get("data") or {})
@@ -149,6 +149,6 @@ def is_ready(pod: Document) -> bool:
 
 
 def containers_of(pod: Document) -> Sequence[Document]:
-    """The containers of a pod, the ones that run before the others too."""
+    """Return the containers of a pod, the ones that run before the others too."""
     spec = pod["spec"]
     return [*spec.get("initContainers", []), *spec["containers"]]

@@ -81,7 +81,7 @@ class ClusterAirflow:
         self.call("PATCH", f"/dags/{dag_id}?update_mask=is_paused", {"is_paused": is_paused})
 
     def runs(self, dag_id: str) -> list[dict[str, Any]]:
-        """The runs of a DAG, newest first."""
+        """Return the runs of a DAG, newest first."""
         found: list[dict[str, Any]] = self.call("GET", f"/dags/{dag_id}/dagRuns?order_by=-run_after")[
             "dag_runs"
         ]

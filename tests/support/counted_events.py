@@ -90,7 +90,7 @@ class CountedEvents:
 
     @contextmanager
     def flowing(self) -> Iterator[None]:
-        """More and more of them, for the length of a `with` block."""
+        """More and more of them, during a `with` block."""
         over = threading.Event()
 
         def flow() -> None:
@@ -111,7 +111,7 @@ class CountedEvents:
         return json.dumps({"id": record, "at": self.at(number)}).encode()
 
     def end_offsets(self) -> str:
-        """The end of the topic, as a form wants it."""
+        """Return the end of the topic, as a form wants it."""
         with KafkaOffsets(KafkaClient(self._servers)) as offsets:
             _, end = offsets.ranges([self.topic])
         return json.dumps(end)
@@ -122,7 +122,7 @@ class CountedEvents:
         return (START + timedelta(minutes=number)).isoformat()
 
     def rows(self) -> Counter[str]:
-        """Ids in the table."""
+        """Return ids in the table."""
         log = self._lake.root / "tables" / self.table / "_delta_log"
         return Counter(row["id"] for row in self._lake.rows(self.table)) if log.exists() else Counter()
 

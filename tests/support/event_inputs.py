@@ -60,7 +60,7 @@ class EventInput(Protocol):
         """Delete the records that were read, if an archive has them."""
 
     def pipeline(self, name: str, **keys: Any) -> LakePipeline:
-        """A pipeline that reads it."""
+        """Return a pipeline that reads it."""
 
     def control(self, name: str, **keys: Any) -> LakePipeline:
         """Return a pipeline that reads all events from the first one."""
@@ -258,7 +258,7 @@ class Feed:
 
 @contextmanager
 def feeding(feed: Feed) -> Iterator[None]:
-    """Events that flow for the length of a `with` block."""
+    """Yield events that flow during a `with` block."""
     over = threading.Event()
     with ThreadPoolExecutor(1) as threads:
         running = threads.submit(feed.run, over)

@@ -49,7 +49,7 @@ class FedEvents:
 
     @property
     def closing(self) -> IotSettings:
-        """The one event that closes the era."""
+        """Return the one event that closes the era."""
         return IotSettings(start=self._first_day + ERA, seed=self.seed + 2 * self.era + 1)
 
     def close(self, sent: int) -> None:
@@ -62,14 +62,14 @@ class FedEvents:
         return Counter(event.event_id for event in accepted(self.events))
 
     def windows(self) -> dict[tuple[str, datetime], int]:
-        """Events by window, in all windows that are closed."""
+        """Return events by window, in all windows that are closed."""
         open_since = window_start(self.events[-1].event_time)
         counts = counts_by_window(self.events)
         return {window: count for window, count in counts.items() if window[1] < open_since}
 
     @property
     def broken(self) -> int:
-        """Records that cannot be read."""
+        """Return records that cannot be read."""
         return len(self.events) - len(accepted(self.events))
 
     @property

@@ -42,7 +42,7 @@ def facts_of(
 
 
 def table_of(last: int | None, **other: Any) -> TableFacts:
-    """A table that the checkpoint's query has written, up to a batch."""
+    """Return a table that the checkpoint's query has written, up to a batch."""
     wrote = last is not None
     facts = TableFacts(last, wrote, "2f1c" if wrote else None, last, traced=wrote)
     return replace(facts, **other)

@@ -280,7 +280,7 @@ class _FilledFrames:
 
 
 def _filled(frame: bytes) -> bytes:
-    """A frame whose list has all fields of its performative."""
+    """Return a frame whose list has all fields of its performative."""
     if frame[:4] == b"AMQP" or frame[5] != 0 or len(frame) <= 8:
         return frame
     at = frame[4] * 4

@@ -207,12 +207,12 @@ def feeding(cluster: Cluster, order: Document, settings: IotSettings) -> Iterato
 
 
 def program(name: str) -> str:
-    """One of the programs that run in the observer."""
+    """Return one of the programs that run in the observer."""
     return (PROGRAMS / name).read_text()
 
 
 def rows_as_windows(rows: list[list[Any]]) -> dict[tuple[str, datetime], int]:
-    """Events by window, as the table says."""
+    """Return events by window, as the table says."""
     counts = {(device, datetime.fromisoformat(start)): events for device, start, events in rows}
     assert len(counts) == len(rows), "a window stands twice in the table"
     return counts

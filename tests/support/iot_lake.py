@@ -90,7 +90,7 @@ class IotLake:
         return [{name: row[name] for name in row.keys() - told_by_the_run} for row in rows]
 
     def counts(self) -> dict[Window, int]:
-        """Events by window, as the table says."""
+        """Return events by window, as the table says."""
         rows = self.window_rows()
         counts = {(row["device_id"], row["window_start"]): row["events"] for row in rows}
         assert len(counts) == len(rows), "a window stands twice in the table"
@@ -102,19 +102,19 @@ class IotLake:
 
 
 def iot_topic(kafka: Kafka, partitions: int = 1) -> str:
-    """A new topic, and the one of its alerts."""
+    """Return a new topic, and the one of its alerts."""
     topic = kafka.new_topic("iot", partitions)
     create_topic(kafka.bootstrap_servers, f"{topic}_alerts", 1)
     return topic
 
 
 def take(settings: IotSettings, count: int) -> list[Event]:
-    """The first events of these settings."""
+    """Return the first events of these settings."""
     return list(itertools.islice(iot_events(settings), count))
 
 
 def closing_event() -> Event:
-    """One reading long after all others."""
+    """Return one reading long after all others."""
     return take(IotSettings(start=CLOSING_TIME, seed=99), 1)[0]
 
 
@@ -124,7 +124,7 @@ def send_events(bootstrap_servers: str, topic: str, events: Iterable[Event]) -> 
 
 
 def accepted(events: Iterable[Event]) -> list[Event]:
-    """Events that fit the schema, repeated ones included."""
+    """Return events that fit the schema, repeated ones included."""
     return [event for event in events if event.kind != "broken"]
 
 

@@ -89,7 +89,7 @@ class KillStory:
         check(gather_facts(self.pipeline.lake.store, resolved, FIRST_GENERATION))
 
     def files(self, pattern: str) -> list[str]:
-        """Content of the checkpoint's files of that pattern."""
+        """Return content of the checkpoint's files of that pattern."""
         return [path.read_text() for path in self.pipeline.checkpoint.glob(pattern)]
 
     def _ended(self, step: str, kill: str) -> DriverProcess:

@@ -42,7 +42,7 @@ class Flow:
 
 @contextmanager
 def flowing(target: Target, settings: IotSettings, events_per_second: float) -> Iterator[Flow]:
-    """Events that flow for the length of a `with` block, or until they are stopped in it."""
+    """Yield events that flow during a `with` block, or until they are stopped in it."""
     flow = Flow(target, settings, events_per_second)
     try:
         yield flow

@@ -102,7 +102,7 @@ _PREPARED: Mapping[str, Callable[[FaultWorld], dict[str, Any]]] = {
 
 
 def backups(world: FaultWorld) -> list[str]:
-    """Names of the backups, after at least one."""
+    """Return names of the backups, after at least one."""
     plane = world.plane
     if not read_manifests(plane.store, plane.layout, NAME):
         assert world.verb("backup", NAME) == "success"
@@ -110,7 +110,7 @@ def backups(world: FaultWorld) -> list[str]:
 
 
 def holds(world: FaultWorld) -> list[str]:
-    """Ids of the holds."""
+    """Return ids of the holds."""
     return [hold.id for hold in read_holds(world.plane.store, world.plane.layout, NAME)]
 
 

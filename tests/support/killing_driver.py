@@ -31,7 +31,7 @@ KILLED = "KILLED AT"
 
 
 def killing_driver_command(environment: Environment, run: DriverRun) -> list[str]:
-    """The real command line, with this module for the engine's."""
+    """Return the real command line, with this module for the engine's."""
     program, flag, _, *arguments = driver_command(environment, run)
     return [program, flag, "tests.support.killing_driver", *arguments]
 

@@ -123,7 +123,7 @@ class _Handler(BaseHTTPRequestHandler):
 
 @contextmanager
 def killing_proxy(server: str) -> Iterator[KillingProxy]:
-    """A proxy in front of a server, for the length of a block."""
+    """Yield a proxy in front of a server, for the length of a block."""
     proxy = KillingProxy(server)
     threading.Thread(target=proxy.serve_forever, daemon=True).start()
     try:

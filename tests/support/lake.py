@@ -123,7 +123,7 @@ class Lake:
         return LakePipeline(self, name)
 
     def copy_pipeline(self, name: str) -> LakePipeline:
-        """A pipeline of this repository, with its own transform and schema files."""
+        """Return a pipeline of this repository, with its own transform and schema files."""
         for file in (REPOSITORY / "spark_apps/transforms").glob("*.*"):
             shutil.copy(file, self.folder / "spark_apps/transforms")
         for file in (REPOSITORY / "conf/schemas").iterdir():
@@ -204,7 +204,7 @@ class LakePipeline:
 
     @property
     def query_id(self) -> str | None:
-        """Id of the Spark query that the checkpoint belongs to."""
+        """Return id of the Spark query that the checkpoint belongs to."""
         return CheckpointBatches(self.lake.store, str(self.checkpoint)).query_id()
 
     def findings_after(self, reporter: Reporter) -> dict[str, Finding]:

@@ -100,7 +100,7 @@ def _snapshot(data: str, size: int) -> bytes:
 
 
 def _with_checksum(name: str, content: bytes) -> Iterator[tuple[str, bytes]]:
-    """A state file, Spark's checksum of it, and Hadoop's of both."""
+    """Yield a state file, Spark's checksum of it, and Hadoop's of both."""
     checksum = {"algorithm": "CRC32C", "value": 0, "mainFileSize": len(content), "timestampMs": 1}
     yield from with_twin(name, content).items()
     yield from with_twin(f"{name}.crc", json.dumps(checksum).encode()).items()

@@ -92,7 +92,7 @@ def _address(path: str) -> str:
 
 @contextmanager
 def mail_server() -> Iterator[MailServer]:
-    """A server for the length of a `with` block."""
+    """Yield a server during a `with` block."""
     server = MailServer()
     try:
         yield server

@@ -57,7 +57,7 @@ class MlflowServer:
 
 @contextmanager
 def mlflow_server(folder: Path) -> Iterator[MlflowServer]:
-    """A server for the length of a `with` block."""
+    """Yield a server during a `with` block."""
     assert PROGRAM.is_file(), f"{PROGRAM} is missing: make mlflow"
     folder.mkdir()
     (port,) = free_ports(1)

@@ -24,14 +24,14 @@ for name, text in json.loads(files).items():
 
 
 def declared(platform: Platform, pipeline: str) -> dict[str, Any]:
-    """The declaration of a pipeline in the image."""
+    """Return the declaration of a pipeline in the image."""
     file = f"{PROJECT_FOLDER}/conf/pipelines/{pipeline}.yaml"
     document: dict[str, Any] = yaml.safe_load(platform.cluster(*platform.in_scheduler("cat", file)))
     return document
 
 
 def with_run(declaration: Mapping[str, Any], **keys: Any) -> dict[str, Any]:
-    """A declaration whose `run` has some other keys."""
+    """Return a declaration whose `run` has some other keys."""
     return {**declaration, "run": {**declaration["run"], **keys}}
 
 

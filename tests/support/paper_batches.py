@@ -133,7 +133,7 @@ class PaperBatches:
         self._put(f"commits/{number}", checkpoint_files.committed())
 
     def ids(self, table: str) -> list[int]:
-        """Rows of a table, sorted."""
+        """Return rows of a table, sorted."""
         path = self.pipeline.layout.table(table)
         names = DeltaTable(path).get_add_actions().column("path").to_pylist()
         return sorted(i for name in names for i in pq.read_table(f"{path}/{name}")["id"].to_pylist())

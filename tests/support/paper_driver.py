@@ -22,7 +22,7 @@ from tidemill.spec.project import Environment, resolve_pipeline
 
 
 def paper_driver_command(environment: Environment, run: DriverRun) -> list[str]:
-    """The real command line, with this module for the engine's driver."""
+    """Return the real command line, with this module for the engine's driver."""
     return standing_in(environment, run, "tests.support.paper_driver")
 
 

@@ -65,7 +65,7 @@ class Parts:
             self.came_to.append(error)
 
     def pod(self) -> Document:
-        """The pod of the only Job, once it is let run."""
+        """Return the pod of the only Job, once it is let run."""
 
         def made() -> list[Document]:
             self.api.settle()

@@ -79,7 +79,7 @@ class Patient:
 
     @property
     def plane(self) -> ControlPlane:
-        """A control plane whose drivers are those of the command line."""
+        """Return a control plane whose drivers are those of the command line."""
         return open_control_plane(self.drivers.environment)
 
     @property
@@ -192,7 +192,7 @@ class Patient:
         eventually(told, f"the driver says that it is {state}")
 
     def told_by_status(self) -> list[str]:
-        """Error ids that `tidemill status` shows."""
+        """Return error ids that `tidemill status` shows."""
         return re.findall(r"TIDE-[A-Z0-9]+-\d{3}", json.dumps(self.status()))
 
     def findings(self) -> dict[str, dict[str, Any]]:
@@ -211,7 +211,7 @@ class Patient:
         return dict(state)
 
     def commits(self) -> list[dict[str, Any]]:
-        """The ledger's entries, newest first."""
+        """Return the ledger's entries, newest first."""
         return [commit["entry"] for commit in self.tidemill.json("ledger", self.name)]
 
 

@@ -80,7 +80,7 @@ class PipelineOnDisk:
 
     @property
     def ids(self) -> list[int]:
-        """Rows of the table."""
+        """Return rows of the table."""
         table = DeltaTable(self.table, storage_options=self.table_options)
         store = Store(self.table)
         found: list[int] = []
@@ -153,7 +153,7 @@ class PipelineOnDisk:
 
 
 def killed_at(moment: str) -> Callable[[str], None]:
-    """A `step_done` that dies there."""
+    """Return a `step_done` that dies there."""
 
     def step_done(name: str) -> None:
         if name == moment:

@@ -64,12 +64,12 @@ class Platform:
 
     @property
     def streams(self) -> Cluster:
-        """The namespace of drivers and executors."""
+        """Return the namespace of drivers and executors."""
         return self.release.streams
 
     @contextmanager
     def events_flow(self, per_second: float = EVENTS_PER_SECOND, most: int | None = None) -> Iterator[None]:
-        """Events of a new era flow for the length of a `with` block; at its end the era is closed."""
+        """Events of a new era flow during a `with` block; at its end the era is closed."""
         with feeding(self.cluster, self._order(per_second, most), self.fed.settings) as feeder:
             try:
                 yield
@@ -104,11 +104,11 @@ class Platform:
         until(has_topics, "the broker has its topics", BROKER_TIMEOUT_SECONDS)
 
     def driver(self, pipeline: str) -> Document | None:
-        """The pod of a stream's driver."""
+        """Return the pod of a stream's driver."""
         return driver_of(self.streams, kubernetes_name(pipeline))
 
     def executors(self, pipeline: str) -> list[Document]:
-        """The pods of a stream's executors that run."""
+        """Return the pods of a stream's executors that run."""
         selector = f"tidemill/pipeline={pipeline},app.kubernetes.io/component=executor"
         return [pod for pod in self.streams.pods(selector) if is_running(pod)]
 
@@ -224,7 +224,7 @@ def platform_in(cluster: Cluster, release: Release) -> Iterator[Platform]:
 
 
 def environment_of(cluster: Cluster) -> Document:
-    """The environment file, as the chart has made it."""
+    """Return the environment file, as the chart has made it."""
     (text,) = cluster.config(f"{NAME}-environment").values()
     environment: Document = yaml.safe_load(text)
     return environment

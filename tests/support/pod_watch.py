@@ -132,7 +132,7 @@ class PodWatch:
 
 @contextmanager
 def watching(cluster: Cluster, selector: str) -> Iterator[PodWatch]:
-    """Watch pods for the length of a `with` block."""
+    """Watch pods during a `with` block."""
     command = ["kubectl", "--namespace", cluster.namespace, "get", "pods", f"--selector={selector}"]
     process = subprocess.Popen(
         [*command, "--watch", "--output-watch-events", "--output=json"], stdout=subprocess.PIPE, text=True

@@ -24,7 +24,7 @@ _LABELS = {"repeated": FieldDescriptor.LABEL_REPEATED, "required": FieldDescript
 
 
 def message(name: str, *fields: Any) -> descriptor_pb2.DescriptorProto:
-    """A message of messages and lines, such as `repeated string tags = 2` or `oneof paid int64 cash = 3`."""
+    """Return a message of messages and lines, such as `repeated string tags = 2` or `oneof paid int64 c = 3`."""
     made = descriptor_pb2.DescriptorProto(name=name)
     for field in fields:
         if isinstance(field, str):
@@ -35,13 +35,13 @@ def message(name: str, *fields: Any) -> descriptor_pb2.DescriptorProto:
 
 
 def enum(name: str, **numbers: int) -> descriptor_pb2.EnumDescriptorProto:
-    """An enum."""
+    """Return an enum."""
     values = [descriptor_pb2.EnumValueDescriptorProto(name=name, number=n) for name, n in numbers.items()]
     return descriptor_pb2.EnumDescriptorProto(name=name, value=values)
 
 
 def descriptor_set(*types: Any, syntax: str = "proto3") -> bytes:
-    """One file with messages and enums in the package `shop`."""
+    """Return one file with messages and enums in the package `shop`."""
     file = descriptor_pb2.FileDescriptorProto(name="shop.proto", package="shop", syntax=syntax)
     for made in types:
         is_enum = isinstance(made, descriptor_pb2.EnumDescriptorProto)
@@ -52,17 +52,17 @@ def descriptor_set(*types: Any, syntax: str = "proto3") -> bytes:
 
 
 def schema(*types: Any, syntax: str = "proto3", of: str = "shop.Order") -> ProtobufSchema:
-    """The schema of one message of such a file."""
+    """Return the schema of one message of such a file."""
     return load_protobuf_schema(descriptor_set(*types, syntax=syntax), of, "order.desc")
 
 
 def order(*fields: Any, syntax: str = "proto3") -> ProtobufSchema:
-    """The schema of a message `Order`."""
+    """Return the schema of a message `Order`."""
     return schema(message("Order", *fields), syntax=syntax)
 
 
 def made_by(declared: bytes, name: str = "shop.Order") -> Any:
-    """The class of a message."""
+    """Return the class of a message."""
     return message_factory.GetMessageClass(load_message(declared, name, "order.desc"))
 
 

@@ -66,7 +66,7 @@ class _Collected(Quarantine):
 
 
 def files_pipeline(folder: Path, files: Mapping[str, Any], **keys: Any) -> Pipeline:
-    """A pipeline that reads files below `folder/data/landing`."""
+    """Return a pipeline that reads files below `folder/data/landing`."""
     source = {"files": {"path": "landing", **files}}
     return declared(folder, source=source, **keys)
 

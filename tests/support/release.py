@@ -58,7 +58,7 @@ class Release:
 
     @property
     def streams(self) -> Cluster:
-        """The namespace that the chart makes for streams."""
+        """Return the namespace that the chart makes for streams."""
         return Cluster(f"{self.cluster.namespace}-streams")
 
     def forget(self) -> None:
@@ -99,7 +99,7 @@ class Release:
         return NAME in self._helm("list", "--short").split()
 
     def manifest(self) -> list[Document]:
-        """Every object, as installed."""
+        """Return every object, as installed."""
         return [each for each in yaml.safe_load_all(self._helm("get", "manifest", NAME)) if each]
 
     def used_values(self) -> dict[str, Any]:
@@ -108,7 +108,7 @@ class Release:
         return found
 
     def image(self, name: str) -> str:
-        """Name and tag of an image."""
+        """Return name and tag of an image."""
         values = self.used_values()["images"][name]
         return f"{values['repository']}:{values['tag'] or __version__}"
 
@@ -161,7 +161,7 @@ def _is_rolled_out(workload: Document) -> bool:
 
 
 def driver_of(cluster: Cluster, name: str) -> Document | None:
-    """The pod of a stream's driver."""
+    """Return the pod of a stream's driver."""
     return cluster.get("pod", f"{name}-0")
 
 

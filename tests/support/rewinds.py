@@ -63,7 +63,7 @@ def transform(events):
 
 
 def event(number: int, kind: str, minute: int) -> dict[str, Any]:
-    """One event of the first day of 2024."""
+    """Return one event of the first day of 2024."""
     return {"id": number, "at": f"2024-01-01T{minute // 60:02}:{minute % 60:02}:00Z", "kind": kind}
 
 
@@ -84,7 +84,7 @@ def land_events(lake: Lake, begin: int, end: int) -> None:
 def declare(
     lake: Lake, name: str, kind: str, files: int = 1, partitions: int = 2, **sink: Any
 ) -> LakePipeline:
-    """A pipeline over the files in `landing/events`."""
+    """Return a pipeline over the files in `landing/events`."""
     source = {
         "path": "landing/events",
         "format": "json",
@@ -122,7 +122,7 @@ def acknowledge(pipeline: LakePipeline) -> None:
 
 
 def newest_batch(pipeline: LakePipeline) -> int:
-    """Number of the newest committed batch of the live generation."""
+    """Return number of the newest committed batch of the live generation."""
     layout, store = pipeline.resolved.layout, pipeline.lake.store
     current = read_current(store, layout, pipeline.name)
     assert current is not None

@@ -64,7 +64,7 @@ class Story:
 
     @property
     def shown(self) -> frozenset[str]:
-        """Ids that it brings about."""
+        """Return ids that it brings about."""
         refused = (step.error for step in self.steps if isinstance(step, Refused))
         warned = (
             step.shows for step in self.steps if isinstance(step, Warned) and step.shows.startswith("TIDE-")

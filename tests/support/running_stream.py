@@ -64,7 +64,7 @@ class RunningStream:
 
 @contextmanager
 def running_stream(pipeline: LakePipeline) -> Iterator[RunningStream]:
-    """A stream for the length of a `with` block."""
+    """Yield a stream during a `with` block."""
     stream = RunningStream(pipeline)
     try:
         yield stream

@@ -72,7 +72,7 @@ def scripted_api_server() -> Iterator[ScriptedApiServer]:
 
 
 def kubeconfig_of(address: str) -> dict[str, Any]:
-    """The document that leads to it."""
+    """Return the document that leads to it."""
     return {**KUBECONFIG, "clusters": [{"name": "test", "cluster": {"server": address}}]}
 
 

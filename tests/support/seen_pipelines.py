@@ -30,7 +30,7 @@ STOPPED = Desired(state="stopped", by="ann", reason="quiet")
 
 
 def ago(**time: float) -> datetime:
-    """A moment before the look."""
+    """Return a moment before the look."""
     return NOW - timedelta(**time)
 
 

@@ -91,5 +91,5 @@ def store_root(store_place: StorePlace) -> str:
 
 @pytest.fixture
 def placed_store(store_place: StorePlace) -> Store:
-    """The store of `store_root`."""
+    """Return the store of `store_root`."""
     return store_place.open()

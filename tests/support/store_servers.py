@@ -65,7 +65,7 @@ def azurite(folder: Path, certificates: Certificates | None = None) -> Iterator[
 
 @contextmanager
 def identity_provider(folder: Path, certificates: Certificates, proof: str) -> Iterator[str]:
-    """The address of who gives tokens for `proof`, and for nothing else."""
+    """Yield the address of who gives tokens for `proof`, and for nothing else."""
     files = (str(certificates.certificate), str(certificates.key))
     command = [sys.executable, "-m", "tests.support.identity_provider", *files, proof]
     path = {"PYTHONPATH": os.pathsep.join(sys.path)}
@@ -75,7 +75,7 @@ def identity_provider(folder: Path, certificates: Certificates, proof: str) -> I
 
 @contextmanager
 def s3_server(folder: Path) -> Iterator[StoreServer]:
-    """An S3 server over a folder, in which each folder is a bucket."""
+    """Yield an S3 server over a folder, in which each folder is a bucket."""
     program = INSTALLED / "s3-server"
     _require(program)
     data = folder / "buckets"

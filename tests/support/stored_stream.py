@@ -53,7 +53,7 @@ class StoredStream:
         return Path(self.pipeline.layout.checkpoint("orders", "g0001"))
 
     def newest_state(self) -> Path:
-        """The changelog of the newest version of one partition."""
+        """Return the changelog of the newest version of one partition."""
         return next(self.checkpoint.glob(f"state/0/1/{self.last + 1}_*.changelog"))
 
     def write(self, name: str, content: bytes) -> None:

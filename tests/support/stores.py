@@ -74,7 +74,7 @@ class StorePlace:
         return _OPENED[self.root]
 
     def ids(self, table: str, column: str = "id") -> list[int]:
-        """One column of all rows of the table's newest version, sorted."""
+        """Return one column of all rows of the table's newest version, sorted."""
         store = self.open()
         found = open_table(table)
         assert found is not None

@@ -32,7 +32,7 @@ def request(verb: Any, name: str = "orders", *, at: datetime | None = None, **fa
 
 
 def by_name(outcomes: list[Outcome]) -> dict[str, str]:
-    """The action by pipeline."""
+    """Return the action by pipeline."""
     return {outcome.pipeline: outcome.decision.action for outcome in outcomes}
 
 

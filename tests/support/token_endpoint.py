@@ -45,7 +45,7 @@ class SigningKey:
 
     @property
     def jwks(self) -> str:
-        """The public half, as a set of JSON web keys."""
+        """Return the public half, as a set of JSON web keys."""
         public = jwt.algorithms.RSAAlgorithm.to_jwk(self._key.public_key(), as_dict=True)
         return json.dumps({"keys": [{**public, "kid": _KEY_ID, "use": "sig", "alg": "RS256"}]})
 
@@ -57,7 +57,7 @@ class SigningKey:
         subject: str = "somebody",
         begins_in_seconds: float = 0,
     ) -> str:
-        """A token for a namespace."""
+        """Return a token for a namespace."""
         now = int(time.time())
         claims = {
             "aud": audience,
@@ -115,7 +115,7 @@ class TokenEndpoint:
         return {"client_secret": login}
 
     def pod(self, token_file: Path) -> dict[str, str]:
-        """Variables of a pod with a workload identity, whose proof is written where they say."""
+        """Return variables of a pod with a workload identity, whose proof is written where they say."""
         token_file.write_text(self.proof)
         return {
             "AZURE_CLIENT_ID": FEDERATED_CLIENT,
@@ -126,7 +126,7 @@ class TokenEndpoint:
         }
 
     def answer(self, path: str, form: dict[str, str]) -> tuple[int, dict[str, object]]:
-        """Status and document."""
+        """Return status and document."""
         if self.busy:
             self.busy -= 1
             return 503, {"unexpected": form}

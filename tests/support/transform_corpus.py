@@ -53,7 +53,7 @@ def pipeline_with(
 
 
 def flow_of(pipeline: LakePipeline) -> Flow:
-    """The flow as a stream's, which reads nothing."""
+    """Return the flow as a stream's, which reads nothing."""
     resolved = pipeline.resolved
     spark = pipeline.lake.spark
     quarantine = Quarantine.at(spark.sparkContext, resolved.layout.quarantine("readings"), "corpus")

@@ -72,7 +72,7 @@ class Webhook:
 
 @contextmanager
 def webhook() -> Iterator[Webhook]:
-    """An endpoint for the length of a `with` block."""
+    """Yield an endpoint during a `with` block."""
     hook = Webhook()
     try:
         yield hook

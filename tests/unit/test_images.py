@@ -24,13 +24,13 @@ def dockerfile(image: Image) -> str:
 
 
 def instructions(image: Image) -> list[str]:
-    """The Dockerfile's instructions, each on one line, without comments."""
+    """Return the Dockerfile's instructions, each on one line, without comments."""
     lines = [line for line in dockerfile(image).splitlines() if line and not line.startswith("#")]
     return "\n".join(lines).replace("\\\n", "").splitlines()
 
 
 def stages(image: Image) -> dict[str, list[str]]:
-    """The instructions of each named stage."""
+    """Return the instructions of each named stage."""
     found: dict[str, list[str]] = {}
     for line in instructions(image):
         if line.startswith("FROM "):

@@ -40,7 +40,7 @@ class Archived:
         self.store = Store(str(folder / "data"))
 
     def file(self, first: int, end: int, partition: int = 0, after: int = 0) -> Path:
-        """A file of these events, whose window begins with them, or hours after."""
+        """Return a file of these events, whose window begins with them, or hours after."""
         return self.archive.write(partition, at(first + after), [Event(n, at(n)) for n in range(first, end)])
 
     def files(self, *edges: int) -> list[Path]:

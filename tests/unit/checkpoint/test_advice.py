@@ -77,7 +77,7 @@ def both(*changes: Change) -> Change:
 
 
 def long(milliseconds: int, **more: Any) -> Change:
-    """Batches that take so long, nearly all of it for their work."""
+    """Return batches that take so long, nearly all of it for their work."""
     return batches(milliseconds=milliseconds, work_milliseconds=milliseconds - 50, **more)
 
 

@@ -22,7 +22,7 @@ from tidemill.storage.store import Store
 
 
 def asked(facts: CheckpointFacts, oldest: int, end: int, **ids: str) -> CheckpointFacts:
-    """The same with what the broker says of partition 0 of `orders`."""
+    """Return the same with what the broker says of partition 0 of `orders`."""
     topics = TopicFacts({"orders": {"0": oldest}}, {"orders": {"0": end}}, ids)
     return replace(facts, source=replace(facts.source, topics=topics))
 
@@ -96,7 +96,7 @@ def test_partitions_that_are_gone_are_refused_and_new_ones_are_not() -> None:
 
 
 def reading_table(folder: Path, **keys: Any) -> Pipeline:
-    """A pipeline that reads `bronze/orders`, which has versions 0 to 4."""
+    """Return a pipeline that reads `bronze/orders`, which has versions 0 to 4."""
     source = {"delta": {"table": "bronze/orders", **keys}}
     pipeline = declared(folder, source=source, sinks=[{"delta": {"table": "silver/orders"}}])
     for number in range(5):

@@ -31,7 +31,7 @@ class Copying:
             (self.folder / name).write_bytes(content)
 
     def after(self, batch_id: int) -> dict[str, bytes]:
-        """Files of a copy, by path below it."""
+        """Return files of a copy, by path below it."""
         target = f"{self.store.root}/state/orders/g0002"
         reader = CheckpointReader(self.store, str(self.folder))
         copy_checkpoint(reader, batch_id, (target, "new"))

@@ -33,7 +33,7 @@ def folder_of(project: ConfProject, kind: str, more: str = "") -> Path:
 
 @pytest.fixture
 def parquet(project: ConfProject) -> Path:
-    """Two batches in the log, and a file of a batch that is being written."""
+    """Return two batches in the log, and a file of a batch that is being written."""
     folder = folder_of(project, "parquet")
     times = pa.array([datetime(2026, 1, 1, tzinfo=UTC)], pa.timestamp("us", "UTC"))
     for file, number in (("day=2026-01-01/a", 1), ("day=2026-01-02/b", 2), ("day=2026-01-02/c", 3)):

@@ -61,7 +61,7 @@ def empty(sent: StringIO) -> None:
 
 @pytest.fixture
 def orders(project: ConfProject) -> PipelineOnDisk:
-    """The project's pipeline after three batches."""
+    """Return the project's pipeline after three batches."""
     project.write("conf/pipelines/orders.yaml", WITHOUT_PAYLOAD)
     return PipelineOnDisk(StorePlace("local", project.folder, {"root": ".data"})).ran(3)
 

@@ -157,7 +157,7 @@ PLAN = "0123456789ab"
 
 
 def backfill_at_work(project: SmallProject, name: str, request: str | None = None) -> StartedDriver:
-    """A backfill that waits until the test lets it go."""
+    """Return a backfill that waits until the test lets it go."""
     plane = project.plane()
     project.hold_back(name)
     driver = start_bounded(plane, backfill_run(name, PLAN, request))

@@ -63,7 +63,7 @@ def test_a_changed_definition_takes_the_place_of_the_running_one(project: SmallP
 
 
 def start_both(project: SmallProject) -> ControlPlane:
-    """Two streams, both deployed with another definition while they run."""
+    """Return two streams, both deployed with another definition while they run."""
     project.environ(RESTARTING)
     for name in ("first", "second"):
         project.declare(name)

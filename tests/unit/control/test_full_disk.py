@@ -28,7 +28,7 @@ runpy.run_module(sys.argv[0], run_name="__main__", alter_sys=True)
 
 
 def on_a_full_disk(environment: Environment, run: DriverRun) -> list[str]:
-    """The real driver, whose files the kernel keeps small."""
+    """Return the real driver, whose files the kernel keeps small."""
     program, _, *words = driver_command(environment, run)
     return [program, "-c", SMALL_FILES, *words]
 

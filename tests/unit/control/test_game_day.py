@@ -48,7 +48,7 @@ def asking(verb: str = "fork") -> Asking:
 
 
 def drivers_of(patient: Patient) -> Iterator[str]:
-    """Command lines of drivers of this project that run."""
+    """Yield command lines of drivers of this project that run."""
     for process in Path("/proc").glob("[0-9]*/cmdline"):
         try:
             words = process.read_bytes().decode(errors="replace").split("\0")

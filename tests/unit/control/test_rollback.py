@@ -35,7 +35,7 @@ class Rolling:
         self.project.declare(name, STREAM.replace("rate: {}", f"rate: {{rows_per_second: {rows}}}"))
 
     def visits(self, after: timedelta = timedelta(0)) -> dict[str, Outcome]:
-        """One reconciliation."""
+        """Return one reconciliation."""
         later = datetime.now(UTC) + after
         outcomes = reconcile_streams(self.project.plane(), AT_ONCE, clock=lambda: later)
         return {outcome.pipeline: outcome for outcome in outcomes}
@@ -57,7 +57,7 @@ class Rolling:
 
     @property
     def version(self) -> str:
-        """Digest of the version that runs."""
+        """Return digest of the version that runs."""
         driver = self.plane.running(NAME)
         assert driver is not None
         return driver.digest

@@ -26,7 +26,7 @@ KUBERNETES = {
 
 
 def on_kubernetes(folder: Path, name: str = "orders", **kubernetes: Any) -> Pipeline:
-    """A pipeline of a size with executors."""
+    """Return a pipeline of a size with executors."""
     environment = {
         "runtime": "kubernetes",
         "root": "/data/lake",

@@ -43,7 +43,7 @@ def registry() -> Iterator[FakeModelRegistry]:
 
 
 def saved(folder: Path, flavour: str = "python_function", data: bytes = b"tree") -> Path:
-    """A folder as MLflow saves it."""
+    """Return a folder as MLflow saves it."""
     for name, content in {"MLmodel": MLMODEL.format(flavour=flavour).encode(), "data/a b.pkl": data}.items():
         file = folder / name
         file.parent.mkdir(parents=True, exist_ok=True)

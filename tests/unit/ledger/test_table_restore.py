@@ -46,7 +46,7 @@ def commit(path: str, batch_id: int, pipeline: str = "orders") -> bool:
 
 
 def batches(path: str) -> list[int]:
-    """Numbers in the names of the newest version's files."""
+    """Return numbers in the names of the newest version's files."""
     names = (uri.rpartition("-")[2].removesuffix(".parquet") for uri in DeltaTable(path).file_uris())
     return sorted(int(name) for name in names if len(name) == 1)
 

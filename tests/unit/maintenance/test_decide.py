@@ -26,7 +26,7 @@ DAY = timedelta(days=1)
 def listing(
     newest: int = 30, first: int = 0, checkpoints: tuple[int, ...] = (), newest_age: timedelta = timedelta()
 ) -> LogListing:
-    """A commit a day."""
+    """Return a commit a day."""
     commits = {v: NOW - newest_age - (newest - v) * DAY for v in range(first, newest + 1)}
     files = {f"/t/_delta_log/{v:020}.json": v for v in commits}
     files |= {f"/t/_delta_log/{v:020}.checkpoint.parquet": v for v in checkpoints}

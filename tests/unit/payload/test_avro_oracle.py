@@ -157,7 +157,7 @@ def plain(kind: str, value: Any) -> bytes:
 
 
 def read_by_avro(writer: Any, reader: Any, written: bytes) -> Any:
-    """The record, or None where Apache Avro's Python reader has none."""
+    """Return the record, or None where Apache Avro's Python reader has none."""
     if '"old_' in str(writer):
         return None
     try:
@@ -188,7 +188,7 @@ def outcome(writer: dict[str, Any], reader: dict[str, Any], written: bytes) -> A
 
 @st.composite
 def evolutions(draw: Draw) -> tuple[dict[str, Any], dict[str, Any], bytes]:
-    """A writer's schema, a reader's, and a record of the writer."""
+    """Return a writer's schema, a reader's, and a record of the writer."""
     reader = Schemas(draw, is_reader=True).record("shop", "Order")
     writer = Schemas(draw, is_reader=False).record("shop", "Order")
     if draw(st.integers(0, 4)):
@@ -204,7 +204,7 @@ NARROWER = {"long": ["int"], "float": ["int", "long"], "double": ["int", "long",
 
 
 def evolved(field: dict[str, Any], draw: Draw) -> dict[str, Any]:
-    """A field of the reader as an older or newer writer has it."""
+    """Return a field of the reader as an older or newer writer has it."""
     kind = field["type"]
     if isinstance(kind, str) and kind in NARROWER and draw(st.booleans()):
         kind = draw(st.sampled_from(NARROWER[kind]))

@@ -34,7 +34,7 @@ def without_logical_types(kind: Any) -> Any:
 
 
 def read(writer: dict[str, Any], reader: dict[str, Any], **values: Any) -> Any:
-    """The row, or the reason why there is none."""
+    """Return the row, or the reason why there is none."""
     written = encoded(without_logical_types(writer), **values)
     return outcome(decoder(reader, {1: writer}), framed(1, written))
 

@@ -40,7 +40,7 @@ MOMENT = datetime(2026, 1, 1, tzinfo=UTC)
 
 
 def outcome(record: bytes | str | None, by: CsvDecoder = DECODER) -> Any:
-    """The row's values, or the reason."""
+    """Return the row's values, or the reason."""
     value = record.encode() if isinstance(record, str) else record
     decoded = by.decode(pa.array([value], pa.binary()))
     return list(decoded.rows.to_pylist()[0].values()) if len(decoded.rows) else decoded.reasons[0]

@@ -59,7 +59,7 @@ BROKEN = b'{"s":"broken",}'
 
 
 def fate(record: bytes | None, *, beside: list[bytes]) -> dict[str, object] | str:
-    """The record's fields that are not null, or the reason of its rejection."""
+    """Return the record's fields that are not null, or the reason of its rejection."""
     values = pa.array([*beside[:1], record, *beside[1:]], pa.binary())
     decoded = DECODER.decode(values)
     position = len(beside[:1])

@@ -32,7 +32,7 @@ def folder(tmp_path: Path) -> Path:
 
 
 def hand_in(folder: Path, name: str, places: Places, stream: str = "") -> RejectedFile:
-    """A file with one row of each place, in batches of two."""
+    """Return a file with one row of each place, in batches of two."""
     rows = [dict(zip(["reason", *PLACE], ("malformed_json", *place), strict=True)) for place in places]
     batches = pa.Table.from_pylist(rows, schema=SCHEMA).to_batches(max_chunksize=2)
     part = write_part(str(folder), f"{name}.parquet", SCHEMA, batches)

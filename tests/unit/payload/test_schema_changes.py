@@ -16,7 +16,7 @@ Properties = dict[str, Any]
 
 
 def of(*inner: str, required: tuple[str, ...] = (), **properties: Any) -> Properties:
-    """An object of texts, and of what is named."""
+    """Return an object of texts, and of what is named."""
     return {
         "type": "object",
         "properties": {**dict.fromkeys(inner, TEXT), **properties},

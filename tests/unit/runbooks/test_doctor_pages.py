@@ -110,7 +110,7 @@ def ended_badly(patient: Patient) -> None:
 
 
 def declared(run: str = "", **properties: str) -> Act:
-    """A pipeline with this `run` part, and a table with these properties."""
+    """Return a pipeline with this `run` part, and a table with these properties."""
 
     def declare(patient: Patient) -> None:
         patient.ran(3, ORDERS + run)

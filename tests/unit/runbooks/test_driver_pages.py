@@ -89,7 +89,7 @@ def crashed(times: int, progressed: bool) -> Act:
 
 
 def held_back_by(patient: Patient) -> list[str]:
-    """The page that the control plane names for the stream."""
+    """Return the page that the control plane names for the stream."""
     decision = Reconciler(RestartPolicy()).decide(facts_of(patient))
     return [decision.runbook] if decision.needs_human else []
 

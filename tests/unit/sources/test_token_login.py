@@ -44,7 +44,7 @@ def entra(key: SigningKey, monkeypatch: pytest.MonkeyPatch) -> Iterator[TokenEnd
 
 @pytest.fixture
 def pod(entra: TokenEndpoint, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
-    """The file with the proof of the pod's identity."""
+    """Return the file with the proof of the pod's identity."""
     for name, value in entra.pod(tmp_path / "proof").items():
         monkeypatch.setenv(name, value)
     return tmp_path / "proof"

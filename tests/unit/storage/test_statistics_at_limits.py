@@ -38,7 +38,7 @@ class Limits:
 
 
 def viewed(kind: pa.DataType, storage: pa.DataType, *values: int) -> pa.Array:
-    """Values by their integers, because Python has no datetime for some of them."""
+    """Return values by their integers, because Python has no datetime for some of them."""
     return pa.array(values, storage).view(kind)
 
 

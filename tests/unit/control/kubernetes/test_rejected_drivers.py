@@ -23,7 +23,7 @@ HOUR = timedelta(hours=1)
 
 @pytest.fixture
 def clock(api: ApiServerInMemory) -> Clock:
-    """An hour ago, so that a test has an hour."""
+    """Return a clock that begins an hour ago, so that a test can move it by an hour."""
     clock = Clock(datetime.now(UTC) - HOUR)
     api.clock = clock
     return clock
@@ -40,7 +40,7 @@ def plane(
 
 
 def rejecting(kind: Kind, error: Exception) -> Callable[[str, Kind], None]:
-    """A webhook that says no to every object of a kind."""
+    """Return a webhook that rejects every object of a kind."""
 
     def before(verb: str, its: Kind) -> None:
         if its == kind and verb in ("create", "replace", "apply"):

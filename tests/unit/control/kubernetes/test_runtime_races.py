@@ -47,7 +47,7 @@ def dies() -> None:
 
 
 def namespace() -> ApiServerInMemory:
-    """An empty one, with the chart's ConfigMap."""
+    """Return an empty one, with the chart's ConfigMap."""
     api = ApiServerInMemory()
     make_owner(api)
     return api

@@ -107,7 +107,7 @@ class Images:
     patch: pytest.MonkeyPatch
 
     def plane_with(self, tag: str) -> ControlPlane:
-        """The control plane once this image was deployed."""
+        """Return the control plane once this image was deployed."""
         self.project.on_a_volume(self.patch)
         file = self.project.folder / "conf/environments/plant.yaml"
         text = file.read_text().replace(self.project.image, f"docker.io/tidemill/spark:{tag}")
@@ -117,7 +117,7 @@ class Images:
 
     @property
     def run_id(self) -> str:
-        """The run of the newest driver."""
+        """Return the run of the newest driver."""
         (slot,) = self.api.list(CONFIG_MAPS, {PIPELINE_LABEL: "orders"})
         return str(slot["metadata"]["annotations"]["tidemill/run-id"])
 
@@ -128,7 +128,7 @@ class Images:
         return str(container["image"]).rpartition(":")[2]
 
     def reconcile(self, plane: ControlPlane, later: timedelta = timedelta(0)) -> str:
-        """One reconciliation, and what the cluster does then."""
+        """Return one reconciliation, and what the cluster does then."""
         now = datetime.now(UTC) + later
         action = reconcile_streams(plane, clock=lambda: now)[0].decision.action
         self.api.settle()

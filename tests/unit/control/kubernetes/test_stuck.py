@@ -32,7 +32,7 @@ def minutes_ago(minutes: float) -> datetime:
 
 
 def no_secret(ended_at: datetime) -> dict[str, Any]:
-    """Status of a pod whose driver ran and crashed, and whose Secret is gone since."""
+    """Return status of a pod whose driver ran and crashed, and whose Secret is gone since."""
     waiting = {"waiting": {"reason": "CreateContainerConfigError", "message": "no secret"}}
     ended = {"startedAt": f"{SINCE:%Y-%m-%dT%H:%M:%SZ}", "finishedAt": f"{ended_at:%Y-%m-%dT%H:%M:%SZ}"}
     return {"phase": "Running", "containerStatuses": [container(waiting, last={"terminated": ended})]}
