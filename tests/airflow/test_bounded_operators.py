@@ -81,7 +81,7 @@ def ended(plane: ControlPlane, goal: Goal) -> dict[str, Any]:
 
 
 def planned(plane: ControlPlane, definition: str) -> str:
-    """Digest of a plan of one day; another one for each definition, as for each offset of the live stream."""
+    """Return the digest of a plan of one day. It differs for each definition and offset of the stream."""
     bounds = parse_bounds("2026-03-01T00:00:00Z", "2026-03-02T00:00:00Z")
     plan = BackfillPlan(pipeline="orders", definition=definition, bounds=bounds, by="record")
     save_plan(plane.store, plane.layout, plan)

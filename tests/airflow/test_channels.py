@@ -40,7 +40,7 @@ def mails(monkeypatch: pytest.MonkeyPatch) -> Iterator[MailServer]:
 
 
 def connect(monkeypatch: pytest.MonkeyPatch, name: str, **connection: Any) -> None:
-    """A connection of Airflow, as a deployment has it."""
+    """Set an Airflow connection, as a deployment does."""
     monkeypatch.setenv(f"AIRFLOW_CONN_{name.upper()}", json.dumps(connection))
 
 

@@ -52,7 +52,7 @@ def server() -> Iterator[ScriptedApiServer]:
 
 @pytest.fixture
 def pod(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    """This process is in a pod of another cluster."""
+    """Make this process look like a pod of another cluster."""
     from kubernetes.config import incluster_config
 
     for name, constant, text in (

@@ -328,7 +328,7 @@ def test_a_stream_comes_back_if_the_whole_run_of_its_verb_is_marked_as_failed(ai
 
 
 def lose_a_run(airflow: Airflow) -> str:
-    """A driver at work for a task that has failed, as when a worker died in between; its run id."""
+    """Start a driver whose task then fails, as when a worker dies, and return its run id."""
     airflow.project.behave("failing", "exit 65")
     run_id, state = airflow.run("incremental__failing")
     assert state == "failed"

@@ -41,7 +41,7 @@ def say(driver: StartedDriver, text: str) -> None:
 
 
 class Waiting:
-    """A trigger as the triggerer runs it, where the plane is open already, and what it puts into the log."""
+    """A trigger as the triggerer runs it, with an open control plane, and the lines that it logs."""
 
     def __init__(self, plane: ControlPlane, goal: Goal, shown: dict[str, Any] | None = None) -> None:
         from tidemill_airflow.triggers import GoalTrigger

@@ -69,7 +69,7 @@ def kills(plane: ControlPlane) -> int:
 
 
 def waited(plane: ControlPlane, work: Callable[[], object], method: str, deadline: str) -> dict[str, Any]:
-    """The event of the trigger that some work ends in; it waits no longer than until `deadline`."""
+    """Return the event of the trigger with which some work ends; the wait ends at `deadline`."""
     from airflow.sdk.exceptions import TaskDeferred
 
     from tidemill_airflow.triggers import GoalTrigger

@@ -32,7 +32,7 @@ def page(tmp_path_factory: pytest.TempPathFactory) -> Iterator[StreamsPage]:
 
 
 def reconciled(page: StreamsPage, **before: float) -> None:
-    """A reconciliation has ended so long ago."""
+    """Record a reconciliation that ended this long ago."""
     plane, at = page.project.plane(), datetime.now(UTC) - timedelta(**before)
     keep_record(plane.store, plane.layout, ReconcileRecord(began_at=at, ended_at=at))
 

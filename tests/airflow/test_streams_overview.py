@@ -36,7 +36,7 @@ def told(pipeline: Any) -> tuple[str, str, str]:
 
 
 def killed(pipeline: Any) -> Any:
-    """Its newest driver was killed for its memory."""
+    """Return the pipeline whose newest driver was killed for its memory."""
     return ended(pipeline, "killed", ago(minutes=20), termination="OOMKilled, exit 137")
 
 

@@ -77,7 +77,7 @@ Logged = Callable[[str | None], Login]
 
 
 def prepare(project: SmallProject) -> None:
-    """A stream at work with rows, rejected records and a log; one that is stopped; a reader of its table."""
+    """Prepare a stream with rows, rejected records and a log, a stopped one, and a reader of its table."""
     project.declare("orders")
     project.declare("payroll")
     project.declare("sums", READS_ORDERS)

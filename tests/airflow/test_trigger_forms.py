@@ -57,7 +57,7 @@ def files_of(project: SmallProject) -> list[Path]:
 
 
 def begin(dag: Any, conf: dict[str, Any]) -> None:
-    """The first task of a run that was triggered with `conf`, as by the API."""
+    """Run the first task of a run that was triggered with `conf`, as by the API."""
     run = SimpleNamespace(
         dag_id=dag.dag_id,
         run_id="manual-1",

@@ -1,4 +1,4 @@
-"""Prints how long the doctor takes for 1,000 pipelines on a local disk. Limit: 30 s.
+"""Prints the time that the doctor takes for 1,000 pipelines on a local disk. The limit is 30 s.
 
 Each has a checkpoint of some 400 files, what Spark leaves of 100 batches on a local disk, and a table of 60
 commits, so that the gate's look back into the ledger is a full one.

@@ -113,7 +113,7 @@ def _batch_seconds(driver: DriverProcess, batch_id: int) -> float:
 
 
 def measure(folder: Path, drains: int, events_per_second: float) -> dict[str, list[DrainTimes]]:
-    """So many drains of each pipeline, alternately; then all events are counted."""
+    """Measure this number of drains of each pipeline, alternately, then count all events."""
     with running_broker(BrokerConfig(folder / "broker")) as broker:
         topic = iot_topic(Kafka(broker, folder), partitions=4)
         iot = IotLake(folder / "lake", None, broker.bootstrap_servers, topic)

@@ -180,7 +180,7 @@ class Bench:
 
 
 def compare(bench: Bench, work: Workload, rounds: int) -> dict[str, list[float]]:
-    """Ratios by writer; the order of the three jobs turns from round to round."""
+    """Return ratios by writer. The order of the three jobs rotates from round to round."""
     ratios: dict[str, list[float]] = {"arrow": [], "spark": []}
     for number in range(rounds):
         broken = number % 10 == 9
@@ -223,7 +223,7 @@ def _job_folders(folder: Path) -> Iterator[Path]:
 
 
 def run(workloads: list[Workload], rounds: int) -> dict[str, dict[str, list[float]]]:
-    """Load topics, warm up, compare; ratios by workload and writer."""
+    """Load topics, warm up and compare; return ratios by workload and writer."""
     folder = Path(tempfile.mkdtemp(prefix="tidemill-overhead-"))
     try:
         with running_broker(BrokerConfig(folder / "broker")) as broker:

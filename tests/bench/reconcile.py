@@ -72,7 +72,7 @@ def serve(folder: Path, parent: Connection[Any, Any]) -> None:
 
 @contextmanager
 def cluster(folder: Path, patch: pytest.MonkeyPatch) -> Iterator[tuple[ControlPlane, Callable[[], int]]]:
-    """Yield a control plane whose streams all run, and how many requests its API server has had."""
+    """Yield a control plane whose streams all run, and the number of requests to its API server."""
     context = multiprocessing.get_context("spawn")
     here, there = context.Pipe()
     process = context.Process(target=serve, args=(folder, there), daemon=True)

@@ -1,7 +1,7 @@
 """`make bench-sinks`: one read for several sinks, compared with a separate pipeline for each sink.
 
 Kafka JSON is read, decoded and written, in one Spark session, the two ways alternately and on the same topic.
-The pipelines of their own run one after the other: their work is compared, not how many machines do it. The
+The separate pipelines run one after the other, so the comparison is of work and not of machines. The
 tables' rows (number and an order-free hash) are compared before any time counts.
 
 Printed are medians of paired ratios, time of one read by time of the separate pipelines, with a bootstrap
@@ -101,7 +101,7 @@ class SinksBench:
 
 
 def compare(bench: SinksBench, name: str, rounds: int) -> list[float]:
-    """Ratios of one set of sinks; which way comes first turns from round to round."""
+    """Return ratios of one set of sinks. The order of the two ways alternates from round to round."""
     ratios = []
     for number in range(rounds):
         ways: dict[str, Callable[[Sequence[dict[str, Any]]], tuple[float, Answer]]] = {

@@ -42,7 +42,7 @@ def begin_backfill(api: AirflowApi) -> None:
 
 
 def shoot(person: Person, name: str, part: str = "") -> None:
-    """The window; of a part of a pipeline's page, with its heading on top."""
+    """Take a screenshot of the window, or of a part of a pipeline's page with its heading on top."""
     if part:
         person.page.locator(f"details#{part} summary").click()
         expect(person.page.locator(f"details#{part} table").first).to_be_visible(timeout=SEEN)

@@ -54,13 +54,13 @@ def batches(pipeline: str) -> CheckpointBatches:
 
 
 def committed(pipeline: str) -> int:
-    """Newest batch in the live checkpoint's commits; -1 before the first."""
+    """Return the newest batch in the live checkpoint's commits; -1 before the first."""
     last = batches(pipeline).last_committed()
     return -1 if last is None else last
 
 
 def begun(pipeline: str) -> int:
-    """Newest batch in the live checkpoint's offsets; -1 before the first."""
+    """Return the newest batch in the live checkpoint's offsets; -1 before the first."""
     last = batches(pipeline).last_planned()
     return -1 if last is None else last
 

@@ -50,7 +50,7 @@ def get(path: str) -> Request:
 
 
 def ask(platform: Platform, requests: dict[str, Request]) -> dict[str, tuple[int, str]]:
-    """Status, and what the API server says, of each request, asked from inside the driver's pod."""
+    """Return status and message of the API server for each request from inside the driver's pod."""
     platform.until_healthy(WINDOWS)
     inside = ("exec", "--stdin", DRIVER, "--container=driver", "--", "python", "-c", REQUESTER)
     answers = json.loads(platform.streams(*inside, stdin=json.dumps(list(requests.values()))))

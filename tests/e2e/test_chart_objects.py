@@ -31,7 +31,7 @@ STREAMS = f"{NAMESPACE}-streams"
 
 @pytest.fixture(scope="module", autouse=True)
 def restricted_namespaces() -> Iterator[None]:
-    """Airflow's and the streams'; they take restricted pods only, and nothing is ever made in them."""
+    """Create the namespaces of Airflow and the streams, which accept only restricted pods and stay empty."""
     places = [Cluster(NAMESPACE), Cluster(STREAMS)]
     for place in places:
         place.create_namespace()

@@ -40,7 +40,7 @@ STARTED_SECONDS = 500
 
 
 class Rounds:
-    """The story of one test: what was done, and what came of it."""
+    """The moves of one test, and their results."""
 
     def __init__(self, platform: Platform, watch: PodWatch, chance: random.Random) -> None:
         self.done: Counter[str] = Counter()
@@ -60,7 +60,7 @@ class Rounds:
         }
 
     def play(self, *moves: str) -> None:
-        """Rounds: a move each, and whatever a driver can do until the next."""
+        """Play rounds: make one move in each, and let the driver run until the next."""
         for move in moves:
             self._play(move)
 
@@ -93,7 +93,7 @@ class Rounds:
 
 
 def moves_of(rounds: int, chance: random.Random) -> tuple[list[str], list[str]]:
-    """Return so many moves, before and after the release is installed again, which is one of them."""
+    """Return this number of moves, before and after the release is reinstalled, which is one of them."""
     moves = chance.choices(list(MOVES), list(MOVES.values()), k=rounds - 1)
     middle = chance.randrange(rounds)
     return moves[:middle], moves[middle:]

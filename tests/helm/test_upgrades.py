@@ -89,7 +89,7 @@ def test_parts_that_cannot_be_changed_on_a_cluster_do_not_change(
 
 
 def frozen(documents: list[Document]) -> dict[str, Any]:
-    """Return selectors of all workloads, and what else of a StatefulSet the API server refuses to change."""
+    """Return selectors of all workloads, and other immutable parts of StatefulSets."""
     return {
         f"{each['kind']}/{each['metadata']['name']}": (
             each["spec"]["selector"],

@@ -38,7 +38,7 @@ def all_of(count: int) -> list[tuple[int, int, int]]:
 
 
 def archived(hub: CapturedHub) -> LakePipeline:
-    """80 events were read live and archived, in files that overlap; the hub has forgotten the oldest."""
+    """Return a pipeline that has read 80 events, archived in overlapping files; the hub lost the oldest."""
     pipeline = hub.pipeline()
     hub.send(80)
     pipeline.run_incremental()

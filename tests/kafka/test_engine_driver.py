@@ -153,7 +153,7 @@ def stall(drivers: Drivers, driver: DriverProcess, within: timedelta) -> Stall |
 
 
 def until_stalled(drivers: Drivers, driver: DriverProcess, error: str) -> None:
-    """It lives, says so, and makes no progress."""
+    """Wait until the driver is alive and reports it, but makes no progress."""
 
     def is_told() -> bool:
         assert driver.is_running(), driver.output[-3000:]

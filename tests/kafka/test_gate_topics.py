@@ -46,7 +46,7 @@ def make_again(admin: AdminClient, kafka: Kafka, topic: str, partitions: int = 1
 
 
 def refusal_of(pipeline: LakePipeline) -> GateRefusedError:
-    """Why it is refused; nothing came into the table."""
+    """Return the error of the refused start, and check that the table has no new row."""
     before = values(pipeline.lake)
     with pytest.raises(GateRefusedError) as refused:
         pipeline.run_incremental()

@@ -86,7 +86,7 @@ class Hubs:
         )
 
     def send(self) -> None:
-        """The next number to each hub."""
+        """Send the next number to each hub."""
         for name in self.logins:
             self.kafka.send(self.topics[name], [str(self.sent).encode()])
         self.sent += 1
@@ -113,7 +113,7 @@ class Hubs:
         eventually(arrived, "all events are in the table", START_TIMEOUT_SECONDS)
 
     def send_until(self, moment: float, driver: DriverProcess) -> None:
-        """An event to each hub every now and then."""
+        """Send an event to each hub at intervals."""
 
         def is_over() -> bool:
             assert driver.is_running(), driver.output[-5000:]

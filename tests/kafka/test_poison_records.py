@@ -54,7 +54,7 @@ def value(number: int) -> bytes:
 
 
 def send(kafka: Kafka, topic: str, numbers: Iterable[int]) -> None:
-    """Number n is at offset n // 2 of partition n % 2."""
+    """Send the readings. Number n is at offset n // 2 of partition n % 2."""
     kafka.send(topic, [Record(value(number), partition=number % 2) for number in numbers])
 
 
@@ -94,7 +94,7 @@ def recorded(lake: Lake) -> int:
 
 
 def set_aside(lake: Lake) -> dict[int, str]:
-    """Reason by number of the record; each is there once, as it was sent."""
+    """Return the reason by number of the record, and check that each is in the quarantine once."""
     rows = {2 * row["offset"] + row["partition"]: row for row in lake.quarantined("readings")}
     assert len(rows) == len(lake.quarantined("readings"))
     assert all(row["value"] == value(number) for number, row in rows.items())

@@ -126,7 +126,7 @@ def test_a_killed_shadow_run_is_repeated_beside_a_real_driver(
 
 
 def kill_after(plane: ControlPlane, iot: IotLake, batches: int) -> None:
-    """Kill the part once its copy is there and has made so many batches."""
+    """Kill the part after its copy has made this number of batches."""
     pipeline = iot.windows.resolved
     stretch = stretch_of(plane, pipeline, BATCHES + 2)
     failed: list[TidemillError] = []

@@ -37,7 +37,7 @@ from tidemill.errors import GateRefusedError
 from tidemill.ledger.table_restore import TableRestore
 from tidemill.spec.project import Pipeline
 
-# An operation with its arguments, and what makes them for a world.
+# An operation with its arguments, and the function that makes them for a world.
 Words = tuple[str, ...]
 Verb = Callable[["World"], Words]
 Copy = Callable[["World", str], "World"]
@@ -202,12 +202,12 @@ def has_batches(_: World) -> None:
 
 
 def torn_newest_batch(world: World) -> None:
-    """The newest batch is in all tables, and a driver that was fenced off tore its offsets."""
+    """Damage the offsets of the newest batch, which is in all tables, as a fenced driver might."""
     tear(world.pipeline.checkpoint / f"offsets/{world.newest_batch}")
 
 
 def torn_planned_batch(world: World) -> None:
-    """The newest batch was being planned when the machine lost power: no table has it."""
+    """Damage the offsets of the newest batch, which no table has, as after a power failure."""
     newest = world.newest_batch
     offsets = world.pipeline.checkpoint / "offsets"
     shutil.copy(offsets / str(newest), offsets / str(newest + 1))

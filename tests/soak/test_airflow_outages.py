@@ -40,7 +40,7 @@ SLOW = incremental_dag_id("slow")
 
 
 def begin_slow(world: FaultWorld) -> tuple[str, int]:
-    """A run of many batches whose driver is at work; its id, and how many drivers there were before."""
+    """Begin a run of many batches; return its id and the number of earlier drivers."""
     world.events["slow"].send(80)
     epoch = world.airflow.epoch("slow")
     run_id = world.airflow.begin(SLOW)

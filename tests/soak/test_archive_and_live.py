@@ -104,7 +104,7 @@ class Story:
     archived: Counter[str] = field(default_factory=Counter)
 
     def round(self) -> None:
-        """Rows are lost, and brought back by a backfill that is killed and repeated."""
+        """Delete rows, and restore them with a backfill that is killed and repeated."""
         live = eventually(self._ready, "windows are closed, and archived", CLOSED_TIMEOUT_SECONDS)
         assert isinstance(live, LiveSide)
         self.flow.archiving.forget(live)

@@ -101,7 +101,7 @@ class Story:
         )
 
     def run(self) -> None:
-        """Live drivers and backfills, until the stream has caught up with all events."""
+        """Run live drivers and backfills, until the stream has caught up with all events."""
         is_wrong = self.damage == "wrong code"
         self.pipeline = self.declare("readings", WRONG if is_wrong else RIGHT)
         tables = [self.events.lake.root / "tables" / name for name in ("silver/readings", "bronze/events")]
@@ -119,7 +119,7 @@ class Story:
         self.pipeline.run_incremental()
 
     def _first_life(self, drivers: Drivers) -> None:
-        """A live driver has time for some windows, and shows how long a start takes here and now."""
+        """Run a live driver for some windows, to measure the time of a start on this machine."""
         begun = time.monotonic()
         first = drivers.start("readings")
         drivers.wait_for_batch("readings", first, timeout_seconds=PATIENT_SECONDS)
@@ -161,7 +161,7 @@ class Story:
         return live
 
     def _backfill(self) -> None:
-        """Rows are lost, or wrong, and a backfill puts it right."""
+        """Delete or spoil rows, and correct them with a backfill."""
         live = self._wait_until_closed(max(self.wrong_until, START + 3 * WINDOW))
         with self.feed.session:
             self.events.forget(live)

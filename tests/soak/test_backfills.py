@@ -65,7 +65,7 @@ def transform(readings):
 
 
 class Story:
-    """One cell: a pipeline, the range, and what its tables must hold of the events.
+    """One cell: a pipeline, the range, and the rows that its tables must have.
 
     Args:
         iot: The lake.

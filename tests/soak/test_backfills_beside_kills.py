@@ -82,7 +82,7 @@ class RandomBackfills:
     killed_at: Counter[str] = field(default_factory=Counter)
 
     def round(self) -> None:
-        """A backfill of either pipeline."""
+        """Run a backfill of either pipeline."""
         unlucky = self.chance.choice(self.both)
         for backfills in self.both:
             plan = backfills.plan(self._range())
@@ -100,7 +100,7 @@ class RandomBackfills:
         return Bounds(start=start, end=end)
 
     def _closed_until(self) -> datetime | None:
-        """Event time up to which windows are closed; None for fewer than two of them."""
+        """Return the event time up to which windows are closed; None for fewer than two windows."""
         live = read_live_side(self.iot.lake.store, self.iot.windows.resolved)
         if live is None or live.closed_until is None or live.closed_until < START + 2 * WINDOW:
             return None
@@ -180,7 +180,7 @@ def go_on(acts: Sequence[Callable[[], None]], seconds: float) -> None:
 
 
 def drain(drivers: Drivers, pipeline: LakePipeline) -> None:
-    """One more driver, which finishes the batch it is at and ends."""
+    """Run one more driver, which finishes its batch and ends."""
     before = drivers.committed(pipeline.name)
     driver = drivers.start(pipeline.name)
     drivers.wait_for_batch(pipeline.name, driver, before)
@@ -188,7 +188,7 @@ def drain(drivers: Drivers, pipeline: LakePipeline) -> None:
 
 
 def assert_all_holds(iot: IotLake, events: Sequence[Event]) -> None:
-    """Every record that was sent is once where it belongs, and windows are as a batch computes them."""
+    """Check that each sent record is once in its table, and windows are as a batch computes them."""
     assert_bronze_holds(iot, [*events, closing_event()])
     assert iot.counts() == counts_by_window(events)
     hot = Counter(key_of(row) for row in iot.window_rows() if row["avg_temp"] > 100)

@@ -51,7 +51,7 @@ class Commits:
         return Layout(self.place.root)
 
     def land(self, files: int) -> None:
-        """Each file is a batch of two rows."""
+        """Write files, each of which is a batch of two rows."""
         for _ in range(files):
             rows = [{"id": 2 * self.landed}, {"id": 2 * self.landed + 1}]
             content = "".join(json.dumps(row) + "\n" for row in rows).encode()

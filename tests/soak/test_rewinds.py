@@ -50,7 +50,7 @@ class RandomHistory:
         self.pipeline = declare(self.lake, self.kind, self.kind, files=self.chance.randint(1, 3))
 
     def run(self) -> None:
-        """New files, then all that waits."""
+        """Write new files, then read all waiting ones."""
         more = self.chance.randint(1, 3)
         land_events(self.lake, self.files, self.files + more)
         self.files += more
@@ -76,7 +76,7 @@ class RandomHistory:
         rewind(self.pipeline, batch_id, self.rewinds)
 
     def live(self) -> None:
-        """Good runs, a wrong one, back to before it or further, and on."""
+        """Do good runs and a wrong one, rewind to before it or further, and continue."""
         for _ in range(self.chance.randint(1, 2)):
             self.run()
         good = newest_batch(self.pipeline)

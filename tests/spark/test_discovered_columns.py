@@ -24,7 +24,7 @@ NARROW = 'def transform(rows):\n    return rows.select("id")\n'
 
 
 def orders(lake: Lake, evolution: str = "add_columns", **source: Any) -> LakePipeline:
-    """One file a batch; two tables, so that a crash can come between them."""
+    """Return a pipeline with one file per batch, and two tables, so that a crash can come between them."""
     lake.transform("narrow", NARROW)
     files = {"path": "landing/orders", "format": "json", "schema_evolution": evolution, **source}
     return lake.pipeline(

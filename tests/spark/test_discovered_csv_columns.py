@@ -18,7 +18,7 @@ SECOND = {"delta": {"table": "silver/orders", "transform": "narrow:transform"}}
 
 
 def orders(lake: Lake, evolution: str = "add_columns", **source: Any) -> LakePipeline:
-    """One file a batch; two tables, so that a crash can come between them."""
+    """Return a pipeline with one file per batch, and two tables, so that a crash can come between them."""
     lake.transform("narrow", NARROW)
     files = {"path": "landing/orders", "format": "csv", "schema_evolution": evolution, **source}
     return lake.pipeline(

@@ -38,7 +38,7 @@ def set_limit(driver: DriverProcess, size: int) -> None:
 
 
 def rows(first: int, count: int, size: int) -> list[dict[str, object]]:
-    """Return rows of so many bytes each, in two letters per byte that no compression makes one."""
+    """Return rows of this number of bytes each, as hexadecimal text that does not compress to less."""
     chance = random.Random(first)
     return [{"id": number, "text": chance.randbytes(size).hex()} for number in range(first, first + count)]
 

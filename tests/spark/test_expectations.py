@@ -34,7 +34,7 @@ def readings(lake: Lake, *sinks: dict[str, Any], **declared: Any) -> LakePipelin
 
 
 def land(lake: Lake, number: int) -> None:
-    """Good; cold; hot; hot and without a name; without a name; a null of each; a broken line."""
+    """Write readings: good, cold, hot, hot without a name, without a name, a null of each, a broken line."""
     found = [("a", 20), ("a", -5), ("a", 200), ("", 200), ("", 20), (None, 20), ("a", None)]
     rows = [
         {"id": 10 * number + n, "device": device, "temperature": value}

@@ -75,7 +75,7 @@ def windows_pipeline(lake: Lake, **files: Any) -> LakePipeline:
 
 
 def land_hour(lake: Lake, names: list[str]) -> None:
-    """Rows of one hour, and a file that closes it."""
+    """Write rows of one hour, and a file that closes the hour."""
     for number, name in enumerate(names):
         lake.land(f"landing/ids/{name}.csv", f"{number},2026-03-01T12:00:00Z\n")
     lake.land("landing/ids/z/new/last.csv", "100,2026-03-02T12:00:00Z\n")

@@ -27,7 +27,7 @@ def declare(lake: Lake, name: str) -> LakePipeline:
 
 
 def run_batches(lake: Lake, name: str) -> LakePipeline:
-    """A pipeline that has run; each batch is the row of its number."""
+    """Return a pipeline that has run; each batch is the row of its number."""
     for number in range(BATCHES):
         lake.land_rows(f"landing/{name}/{number}.json", [{"id": number}])
     pipeline = declare(lake, name)

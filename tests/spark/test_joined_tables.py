@@ -55,7 +55,7 @@ DECLARED: dict[str, Any] = {
 
 
 def name_devices(lake: Lake, **names: str) -> None:
-    """A new version of the table, with one row per device."""
+    """Write a new version of the table, with one row per device."""
     rows = {"device": list(names), "name": list(names.values())}
     write_deltalake(str(lake.root / "tables/silver/devices"), pa.table(rows), mode="overwrite")
 

@@ -26,7 +26,7 @@ LATE = {0: 0, 1: 0, 2: 3, 3: 1}
 
 
 def crash_at_step(number: int) -> StepDone:
-    """Fail when so many steps were done in this run."""
+    """Fail after this number of steps in this run."""
     steps = itertools.count(1)
 
     def crash(step: str) -> None:

@@ -38,7 +38,7 @@ def transform(readings):
 
 
 def events(chance: random.Random) -> list[dict[str, Any]]:
-    """An hour in order of arrival: late within the watermark, some twice; the last closes all windows."""
+    """Return an hour in order of arrival, with some late within the watermark, some twice, and a last one."""
     made = []
     for number in range(EVENTS):
         at = START + timedelta(seconds=chance.uniform(0, 3599))

@@ -20,7 +20,7 @@ DELTA = "SELECT batch FROM bronze.orders"
 
 
 class Reader:
-    """Reads again and again in a thread; keeps how many rows of each batch it saw."""
+    """Reads repeatedly in a thread, and counts the rows of each batch in each read."""
 
     def __init__(self, read: Callable[[], list[Any]]) -> None:
         self.seen: list[dict[Any, int]] = []

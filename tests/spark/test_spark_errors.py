@@ -57,7 +57,7 @@ def windows(lake: Lake, **run: Any) -> LakePipeline:
 
 
 def garble(file: Path) -> None:
-    """Other bytes, of the same number."""
+    """Replace the bytes by as many other bytes."""
     content = file.read_bytes()
     middle = len(content) // 2
     file.write_bytes(content[:middle] + bytes(255 - byte for byte in content[middle:]))

@@ -50,7 +50,7 @@ def orders(lake: Lake, watermark: str) -> LakePipeline:
 
 
 def land_hours(lake: Lake, first: int) -> None:
-    """An hour is a file, and a file a batch; each key comes twice in it, and never again."""
+    """Write one file per hour, each a batch. Each key comes twice in its file, and never again."""
     for hour in range(first, first + BATCHES):
         keys = random.Random(hour)
         at = (START + timedelta(hours=hour)).isoformat()

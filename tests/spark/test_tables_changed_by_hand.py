@@ -121,7 +121,7 @@ def test_rows_deleted_with_a_deletion_vector_stay_deleted(written: WriterCase) -
     assert written.ids() == [1, 3, 4]
 
 
-# Rules for rows or files that only Delta's own writer keeps, and what the refusal says of them.
+# Rules for rows or files that only Delta's own writer supports, and the words of the refusal.
 SPARK_ONLY = {
     "ALTER TABLE {table} ADD CONSTRAINT positive CHECK (id > 0)": "check positive",
     "ALTER TABLE {table} SET TBLPROPERTIES ('delta.columnMapping.mode' = 'name')": "columns have other names",

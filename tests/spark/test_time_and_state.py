@@ -54,7 +54,7 @@ Found = tuple[str, datetime, str, float]
 
 
 def readings(chance: random.Random) -> list[Reading]:
-    """Two hours, out of order by less than the watermark; every third reading is sent three times."""
+    """Return two hours, out of order by less than the watermark; every third reading is sent three times."""
     sent = []
     for number in range(90):
         at = START + timedelta(seconds=80 * number + chance.randrange(60))

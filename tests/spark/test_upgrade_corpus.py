@@ -110,7 +110,7 @@ def reading(number: int, minute: int) -> Mapping[str, Any]:
 
 
 def changed(lake: Lake, before: str, after: str) -> tuple[LakePipeline, Verdict]:
-    """A pipeline that ran as it was before, and is deployed as after; what the gate says of that."""
+    """Run a pipeline with the old code, deploy the new code, and return pipeline and verdict of the gate."""
     lake.land_rows("landing/1.json", [reading(number, number) for number in range(1, 8)])
     pipeline_with(lake, before).run_incremental()
     pipeline = pipeline_with(lake, after)

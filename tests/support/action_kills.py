@@ -73,7 +73,7 @@ def of_stream(name: str) -> dict[str, Kill]:
 
 
 def of_reconciliation() -> Kill:
-    """It has started a driver, and dies before it can say so."""
+    """Return the kill of a reconciliation that has started a driver but has not recorded it."""
     return _kill(STREAMS_DAG_ID, "reconcile", "started", STARTED, "after", "machine")
 
 

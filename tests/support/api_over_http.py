@@ -69,4 +69,4 @@ class _Handler(BaseHTTPRequestHandler):
         return {"metadata": more, "items": found[begin : begin + size]}
 
     def log_message(self, format: str, *arguments: object) -> None:  # noqa: A002
-        """Nothing."""
+        """Log nothing."""

@@ -114,7 +114,7 @@ class ApiServerInMemory:
             return self._store(kind, merged(old, changes), _identity(old))
 
     def delete(self, kind: Kind, name: str, options: Document) -> bool:
-        """A pod is marked, and goes at the kubelet's next turn; everything else goes at once."""
+        """Delete an object at once, or mark a pod, which the kubelet deletes in its next turn."""
         self.before("delete", kind)
         with self._lock:
             old = self._objects.get((kind, name))
@@ -153,14 +153,14 @@ class ApiServerInMemory:
             return self._store(kind, document, self._new_identity())
 
     def warn(self, name: str, reason: str, message: str) -> None:
-        """An event of type Warning about an object."""
+        """Add an event of type Warning about an object."""
         at = f"2026-01-01T00:00:{next(self._numbers) % 60:02}Z"
         about = {"involvedObject": {"name": name}, "type": "Warning", "lastTimestamp": at}
         event = {"metadata": {"name": f"event-{next(self._numbers)}"}, "reason": reason, "message": message}
         self.put(EVENTS, {**event, **about})
 
     def controllers(self) -> None:
-        """Every controller takes one turn: too many pods are marked, missing ones are made and run."""
+        """Let every controller take one turn: mark surplus pods, and create and run missing ones."""
         with self._lock:
             for document in [each for (kind, _), each in self._objects.items() if kind == STATEFUL_SETS]:
                 self._keep_stateful_set(document)
@@ -176,7 +176,7 @@ class ApiServerInMemory:
                     del self._objects[(kind, name)]
 
     def settle(self) -> None:
-        """Turns of everybody until nothing changes."""
+        """Let all components take turns until nothing changes."""
         for _ in range(3):
             self.controllers()
             self.kubelet()
@@ -189,7 +189,7 @@ class ApiServerInMemory:
             self._store(PODS, {**pod, "status": status}, _identity(pod))
 
     def finish_job(self, name: str, outcome: str = "Complete") -> None:
-        """A Job has come to its end, and its pod with it."""
+        """End a Job and its pod."""
         with self._lock:
             job = self._objects[(JOBS, name)]
             done = {"conditions": [{"type": outcome, "status": "True"}]}
@@ -254,7 +254,7 @@ class ApiServerInMemory:
             self._store(PODS, {**pod, "metadata": {**pod["metadata"], **marked}}, _identity(pod))
 
     def _collect_garbage(self) -> None:
-        """Pods whose owner is gone."""
+        """Delete pods whose owner does not exist any more."""
         uids = {document["metadata"]["uid"] for document in self._objects.values()}
         for (kind, name), document in list(self._objects.items()):
             owners = {owner["uid"] for owner in document["metadata"].get("ownerReferences", [])}

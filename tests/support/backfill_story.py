@@ -54,7 +54,7 @@ class Backfills:
     timeout_seconds: float = BACKFILL_TIMEOUT_SECONDS
 
     def plan(self, bounds: Bounds) -> BackfillPlan:
-        """Plan, as the command line does; a live driver has analysed the transform."""
+        """Plan as the command line does, after a live driver has analysed the transform."""
         store, manner = self.pipeline.lake.store, Manner(parse_chunk(self.chunk))
         return plan_backfill(store, self.pipeline.resolved, bounds, self._was_analysed, manner)
 
@@ -81,7 +81,7 @@ class Backfills:
         return code != 0
 
     def try_to_kill_after(self, plan: BackfillPlan, seconds: float, python_only: bool = False) -> bool:
-        """Begin a plan, and be killed so long after, if it takes so long; whether the driver was killed."""
+        """Begin a plan, and kill its driver after this time; return True if it was still running."""
         driver = self._started(self.drivers, plan)
         try:
             code = driver.wait(seconds)
@@ -115,7 +115,7 @@ class Backfills:
 def random_windows(
     chance: random.Random, first_start: datetime, closed_until: datetime, window: timedelta
 ) -> tuple[datetime, datetime]:
-    """The start of some window, and the end of it or of a later one that is closed; one must be."""
+    """Return the start of a random closed window, and the end of it or of a later closed one."""
     closed = (closed_until - first_start) // window
     first, last = sorted(chance.sample(range(closed + 1), 2))
     return first_start + first * window, first_start + last * window

@@ -9,7 +9,7 @@ from collections.abc import Iterator
 from tests.support import checkpoint_files
 from tidemill.storage.store import Store, StoredFile
 
-# Every so many versions the stream's state has a snapshot.
+# Number of versions between two snapshots of the stream's state.
 SNAPSHOT_EVERY = 5
 PARTITIONS = 2
 

@@ -1,4 +1,4 @@
-"""A certificate for servers on the loopback interface, and what makes each kind of client trust it."""
+"""A certificate for servers on the loopback interface, and the settings with which clients trust it."""
 
 from __future__ import annotations
 

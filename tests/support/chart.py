@@ -72,7 +72,7 @@ def _template(
 
 
 def of_kind(documents: Sequence[Document], kind: str, namespace: str | None = None) -> dict[str, Document]:
-    """The documents of one kind, by name; of one namespace only, if one is given."""
+    """Return the documents of one kind, by name, and of one namespace if it is given."""
     found = [each for each in documents if each["kind"] == kind and namespace in (None, namespace_of(each))]
     by_name = {each["metadata"]["name"]: each for each in found}
     assert len(by_name) == len(found), f"the same {kind} in two namespaces: name one of them"

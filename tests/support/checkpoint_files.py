@@ -22,7 +22,7 @@ def initial_offsets(offsets: Any) -> bytes:
 def planned(
     *ends: Any, watermark_ms: int = 0, at_ms: int = 1, conf: Mapping[str, str] | None = None
 ) -> bytes:
-    """`offsets/N`: where each source ends; one without data is None."""
+    """Return `offsets/N` with the end of each source; None means a source without data."""
     head = {"batchWatermarkMs": watermark_ms, "batchTimestampMs": at_ms, "conf": dict(conf or {})}
     return b"\n".join([b"v1", _json(head), *(b"-" if end is None else _json(end) for end in ends)])
 

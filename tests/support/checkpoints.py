@@ -21,7 +21,7 @@ def write_checkpoint(
     query_id: str = "2f1c",
     topic: str = "orders",
 ) -> None:
-    """A checkpoint of a query over one topic, whose batch N ends at offset 10 * (N + 1)."""
+    """Write a checkpoint of a query over one topic, whose batch N ends at offset 10 * (N + 1)."""
     for name in ("offsets", "commits", "sources/0"):
         (folder / name).mkdir(parents=True, exist_ok=True)
     (folder / "metadata").write_bytes(checkpoint_files.metadata(query_id))
@@ -41,7 +41,7 @@ def range_of(batches: CheckpointBatches, batch_id: int) -> tuple[Any, Any]:
 
 
 def write_planned(folder: Path, batch_id: int, *ends: Any, watermark_ms: int = 0, at_ms: int = 1) -> Path:
-    """One file of `offsets/`; a source without data is None."""
+    """Write one file of `offsets/`; None means a source without data."""
     file = folder / "offsets" / str(batch_id)
     file.parent.mkdir(parents=True, exist_ok=True)
     file.write_bytes(checkpoint_files.planned(*ends, watermark_ms=watermark_ms, at_ms=at_ms))

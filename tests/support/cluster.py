@@ -30,7 +30,7 @@ RESTRICTED = {"pod-security.kubernetes.io/enforce": "restricted"}
 
 
 def until(condition: Callable[[], T], expectation: str, timeout_seconds: float) -> T:
-    """The first true value of a look at the cluster; fails with the expectation after the time."""
+    """Return the first true value of a check of the cluster; fail with the expectation after the timeout."""
     return eventually(condition, expectation, timeout_seconds, LOOK_SECONDS)
 
 
@@ -76,7 +76,7 @@ class Cluster:
         )
 
     def get(self, kind: str, name: str) -> Document | None:
-        """One object; None if it is not there."""
+        """Return one object; None if it does not exist."""
         text = self("get", kind, name, "--ignore-not-found", "--output=json")
         found: Document | None = json.loads(text) if text else None
         return found
@@ -125,7 +125,7 @@ class Cluster:
         self.apply({"apiVersion": "v1", "kind": "Namespace", "metadata": namespace})
 
     def delete_namespace(self) -> None:
-        """Throw away all that is in the namespace, and wait until it is gone."""
+        """Delete everything in the namespace, and wait until it is gone."""
         self.delete("namespace", self.namespace)
         # A driver would drain, without a broker or a role by now.
         self.attempt("delete", "pods", "--all", "--wait=false", "--grace-period=1")

@@ -54,7 +54,7 @@ class ClusterAirflow:
         until(self._answers, "Airflow's API answers", ANSWER_TIMEOUT_SECONDS)
 
     def call(self, method: str, path: str, body: dict[str, Any] | None = None) -> dict[str, Any]:
-        """One call below `/api/v2`; a server that is being replaced is waited for."""
+        """Make one call below `/api/v2`; wait for a server that is being replaced."""
         if self._api is None or not self._answers():
             self.wait_until_it_answers()
         assert self._api is not None

@@ -13,7 +13,7 @@ CODE = Code(tidemill="0", digest="d", spec="s")
 
 
 def commit_of(batch_id: int, driver: str = "driver-1", pipeline: str = "orders") -> BatchCommit:
-    """One batch of a pipeline; two drivers' entries of it differ, as in life."""
+    """Return one batch of a pipeline. Entries of two drivers for it differ, as in production."""
     entry = LedgerEntry(
         pipeline=pipeline,
         output=TABLE,

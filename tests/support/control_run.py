@@ -52,7 +52,7 @@ REJECTION = ("partition", "offset", "file", "line", "reason", "value")
 def assert_like_control(
     events: EventInput, pipeline: LakePipeline, control: LakePipeline, sent: Sequence[Event]
 ) -> None:
-    """Tables of a pipeline have the rows of the control, and each event once: as a row, rejected or late.
+    """Check that tables have the rows of the control, and each event once: as a row, rejected or late.
 
     Args:
         events: The input.
@@ -87,7 +87,7 @@ def rejections(rows: Sequence[Row]) -> list[str]:
 
 
 def assert_windows_like(found: Sequence[Row], expected: Sequence[Row], late: Sequence[Row]) -> None:
-    """Every window is the control's, up to events that are kept as late ones, each of them once."""
+    """Check that every window is the control's, except for late events, each of which is stored once."""
     places = [(row["topic"], row["partition"], row["offset"]) for row in late]
     assert len(places) == len(set(places)), "a record is twice in the table of late ones"
     by_window = {window_of(row): row for row in found}

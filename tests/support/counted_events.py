@@ -72,7 +72,7 @@ class CountedEvents:
         self.pipeline = self._lake.pipeline(self.name, **self._keys)
 
     def send(self, count: int) -> None:
-        """The next records."""
+        """Send the next records."""
         values = []
         for number in range(self._next, self._next + count):
             if number % BROKEN_EVERY == BROKEN_EVERY - 1:
@@ -135,6 +135,6 @@ class CountedEvents:
         return self.rows().total() + self.quarantined().total() >= len(self.good) + broken
 
     def assert_exactly_once(self) -> None:
-        """Every record is in the table or in the quarantine, and nowhere twice."""
+        """Check that each record is in the table or in the quarantine, and none is twice."""
         assert self.rows() == Counter(self.good)
         assert self.quarantined() == Counter(self.broken[self.broken_before :])

@@ -226,7 +226,7 @@ class Feed:
     Args:
         into: The input.
         settings: Settings of the events.
-        chance: Decides how many come at once.
+        chance: Random source for the number of events at once.
     """
 
     def __init__(self, into: EventInput, settings: IotSettings, chance: random.Random) -> None:

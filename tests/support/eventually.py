@@ -23,7 +23,7 @@ def eventually(
     timeout_seconds: float = 30,
     poll_seconds: float = POLL_SECONDS,
 ) -> T:
-    """The first true value of `condition`; fails with the expectation after the time."""
+    """Return the first true value of `condition`; fail with the expectation after the timeout."""
     began = looked = time.monotonic()
     while not (value := condition()):
         now = time.monotonic()

@@ -158,7 +158,7 @@ class FaultWorld:
         return desired is not None and desired.state == "suspended"
 
     def have_batches(self, name: str, count: int) -> None:
-        """See that an incremental pipeline has committed so many batches."""
+        """Run an incremental pipeline until it has committed this number of batches."""
         events = self.events[name]
         while len(self.lake.ledger(events.table) if events.rows() else []) < count:
             events.send(10)

@@ -53,7 +53,7 @@ class FedEvents:
         return IotSettings(start=self._first_day + ERA, seed=self.seed + 2 * self.era + 1)
 
     def close(self, sent: int) -> None:
-        """Remember that so many of the era's events, and the one that closes it, were sent."""
+        """Record that this number of the era's events, and the one that closes it, were sent."""
         self.events += [*take(self.settings, sent), *take(self.closing, 1)]
         self.era += 1
 

@@ -29,7 +29,7 @@ from tests.support.lake import Lake, LakePipeline
 
 SOURCE_TABLE = "bronze/readings"
 START = datetime(2024, 1, 1, tzinfo=UTC)
-# Commits of the source table, one batch each, and how many of them the stored checkpoint has read.
+# Number of commits of the source table, one batch each, and of those that the stored checkpoint has read.
 COMMITS = 6
 READ = 4
 ROWS_OF_A_COMMIT = 12

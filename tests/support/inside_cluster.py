@@ -173,12 +173,12 @@ class Feeder:
         self._inside("touch", f"{self._folder}/stop")
 
     def stop(self) -> int:
-        """Stop it; how many events the broker has taken."""
+        """Stop the feeder, and return the number of events that the broker has accepted."""
         self.ask_to_stop()
         return self.end()
 
     def end(self) -> int:
-        """Wait until all is sent; how many events the broker has taken."""
+        """Wait until all events are sent, and return the number that the broker has accepted."""
         try:
             return int(until(self._sent, "all events are sent", FLUSH_TIMEOUT_SECONDS))
         except AssertionError as error:
@@ -193,7 +193,7 @@ class Feeder:
 
 @contextmanager
 def feeding(cluster: Cluster, order: Document, settings: IotSettings) -> Iterator[Feeder]:
-    """Send events of these settings; the order says to which topic, at which servers, how fast, how many."""
+    """Send events of these settings; the order has topic, servers, rate and number."""
     changed = {
         name: value for name, value in vars(settings).items() if value != getattr(IotSettings, name, None)
     }

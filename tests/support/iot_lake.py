@@ -1,4 +1,4 @@
-"""The repository's own IoT pipelines on a topic of the test, and what their tables must hold."""
+"""The repository's IoT pipelines on a topic of the test, and the rows that their tables must have."""
 
 from __future__ import annotations
 

@@ -30,7 +30,7 @@ class Flow:
         self._thread.start()
 
     def stop(self) -> int:
-        """Stop; how many events the broker has taken."""
+        """Stop, and return the number of events that the broker has accepted."""
         self._stop.set()
         self._thread.join()
         (report,) = self._reports
@@ -73,7 +73,7 @@ class Kills:
     batch_timeout_seconds: float = START_TIMEOUT_SECONDS
 
     def after_start(self, seconds: float) -> None:
-        """Start a driver and kill it so long after."""
+        """Start a driver, and kill it after this time."""
         self._kill(self.drivers.start(self.pipeline), seconds)
 
     def at_a_random_moment(self, earliest: float, latest: float) -> None:
@@ -88,7 +88,7 @@ class Kills:
         self.without_progress = 0 if progressed else self.without_progress + 1
 
     def after_batch(self, seconds: float) -> None:
-        """Start a driver, and kill it so long after it has committed a batch."""
+        """Start a driver, and kill it at this time after it has committed a batch."""
         before = self.drivers.committed(self.pipeline)
         driver = self.drivers.start(self.pipeline)
         self.drivers.wait_for_batch(self.pipeline, driver, before, self.batch_timeout_seconds)

@@ -15,7 +15,7 @@ from tests.support.checkpoint_files import with_twin
 from tidemill.spec.state_store import PROVIDER_SETTING, PROVIDERS
 
 OPERATORS = ((0, "stateStoreSave"), (1, "dedupe"))
-# Every so many versions there is a snapshot, as with Spark's minDeltasForSnapshot.
+# Number of versions between two snapshots, as with Spark's minDeltasForSnapshot.
 SNAPSHOT_EVERY = 10
 # Watermark and planning time of every batch, in milliseconds since 1970.
 WATERMARK_MS, PLANNED_MS = 1_700_000_000_000, 1_700_000_600_000

@@ -39,7 +39,7 @@ class PlaceOfALostNode:
 
 
 def asked_to_stop(ago: timedelta, **changes: Any) -> StartedDriver:
-    """Return a driver that was asked to stop so long before this moment."""
+    """Return a driver that was asked to stop this long ago."""
     now = datetime.now(UTC)
     facts: dict[str, Any] = {
         "pipeline": "orders",

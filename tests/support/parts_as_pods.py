@@ -1,4 +1,4 @@
-"""Parts of an operation as Jobs over an API server in memory, and what their pods do."""
+"""Parts of an operation as Jobs of an API server in memory, and the work of their pods."""
 
 from __future__ import annotations
 
@@ -31,7 +31,7 @@ sinks:
 
 
 class Parts:
-    """An operation on a cluster, and what the pods of its parts do."""
+    """An operation on a cluster, and the work of its pods."""
 
     def __init__(self, project: ClusterProject, api: ApiServerInMemory, patch: pytest.MonkeyPatch) -> None:
         project.on_a_volume(patch)

@@ -111,7 +111,7 @@ class Patient:
         write_at_once(file, text.replace(old, new))
 
     def ran(self, batches: int, text: str = ORDERS) -> Patient:
-        """Declare it and leave what so many batches leave."""
+        """Declare the pipeline, and write the files of this number of batches."""
         self.declare(text)
         return self.went_on(batches)
 
@@ -173,7 +173,7 @@ class Patient:
         self.driver_says("waiting")
 
     def driver_ends(self, error: str, exit_code: int) -> None:
-        """A driver has ended with an error."""
+        """Write the files of a driver that has ended with an error."""
         self.driver_starts(f"ends {error} {exit_code}")
         plane = self.plane
         eventually(lambda: plane.running(self.name) is None, "the driver ends")

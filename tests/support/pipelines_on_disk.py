@@ -91,7 +91,7 @@ class PipelineOnDisk:
         return sorted(found)
 
     def ran(self, batches: int) -> PipelineOnDisk:
-        """Leave what a driver leaves that committed so many batches of the first generation."""
+        """Write the files of a driver that has committed this number of batches of the first generation."""
         read_or_create_current(self.store, self.resolved.layout, "orders")
         with tempfile.TemporaryDirectory() as folder:
             ids = range(batches)

@@ -69,7 +69,7 @@ class Platform:
 
     @contextmanager
     def events_flow(self, per_second: float = EVENTS_PER_SECOND, most: int | None = None) -> Iterator[None]:
-        """Events of a new era flow during a `with` block; at its end the era is closed."""
+        """Send events of a new era during a `with` block, and close the era at its end."""
         with feeding(self.cluster, self._order(per_second, most), self.fed.settings) as feeder:
             try:
                 yield
@@ -78,7 +78,7 @@ class Platform:
                 self._close_era(feeder.stop())
 
     def feed(self, count: int) -> None:
-        """Send an era of so many events at once."""
+        """Send an era of this number of events at once."""
         with feeding(self.cluster, self._order(None, count), self.fed.settings) as feeder:
             sent = feeder.end()
         self._close_era(sent)
@@ -198,7 +198,7 @@ class Platform:
             self.assert_ledger_rises(pipeline, table)
 
     def assert_ledger_rises(self, pipeline: str, table: str) -> None:
-        """An older driver of the live generation never wrote after a newer one, and no batch twice."""
+        """Check that no older driver of the live generation wrote after a newer one, and no batch twice."""
         ledger = self.agent.ask("ledger", pipeline=pipeline, table=table)
         epochs, batches = [epoch for _, epoch, _ in ledger], [batch for _, _, batch in ledger]
         assert epochs == sorted(epochs)
@@ -207,7 +207,7 @@ class Platform:
 
 @contextmanager
 def platform_in(cluster: Cluster, release: Release) -> Iterator[Platform]:
-    """Everything around a release that is installed and ready; nothing of it outlives the block."""
+    """Yield a release that is installed and ready, and remove everything after the block."""
     values = release.used_values()
     environment = environment_of(cluster)
     (volume,) = environment["kubernetes"]["volumes"]

@@ -31,7 +31,7 @@ scrape_configs:
 
 
 def program(name: str) -> Path:
-    """Prometheus or promtool; without them a test fails."""
+    """Return the path of Prometheus or promtool; fail if it is missing."""
     file = PROGRAMS / name
     assert file.is_file(), f"{file} is missing: make monitoring"
     return file

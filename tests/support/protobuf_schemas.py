@@ -24,7 +24,7 @@ _LABELS = {"repeated": FieldDescriptor.LABEL_REPEATED, "required": FieldDescript
 
 
 def message(name: str, *fields: Any) -> descriptor_pb2.DescriptorProto:
-    """Return a message of messages and lines, such as `repeated string tags = 2` or `oneof paid int64 c = 3`."""
+    """Return a message of messages and lines, such as `repeated string tags = 2` or `oneof a int64 b = 3`."""
     made = descriptor_pb2.DescriptorProto(name=name)
     for field in fields:
         if isinstance(field, str):

@@ -62,7 +62,7 @@ class Release:
         return Cluster(f"{self.cluster.namespace}-streams")
 
     def forget(self) -> None:
-        """Throw away all that it made, data too, without a drain."""
+        """Delete everything of the release, including data, without a drain."""
         for place in (self.streams, self.cluster):
             place.delete_namespace()
         label = f"{VOLUMES}={self.cluster.namespace}.{NAME}"
@@ -72,7 +72,7 @@ class Release:
                 self.cluster.delete(f"validatingadmission{kind}", f"{self.cluster.namespace}-{NAME}-{policy}")
 
     def install(self) -> None:
-        """Install, and return when helm does."""
+        """Install the release, and return when helm does."""
         self._helm("install", NAME, str(CHART), *self._options())
         # The chart makes the namespace, and the installing user makes the Secret.
         metadata, data = {"name": RPC_OF_BRONZE}, {"secret": uuid.uuid4().hex}
@@ -85,7 +85,7 @@ class Release:
         self._helm("upgrade", NAME, str(CHART), *self._options())
 
     def rollback(self) -> None:
-        """Go back to the revision before."""
+        """Roll back to the previous revision."""
         self._helm("rollback", NAME)
         self.values = self._values_before
 

@@ -68,7 +68,7 @@ def event(number: int, kind: str, minute: int) -> dict[str, Any]:
 
 
 def events_of_file(number: int) -> list[dict[str, Any]]:
-    """Files are ten minutes apart; each completes a pair of the file before it, and holds an event twice."""
+    """Return a file's events, ten minutes after the last file's. They complete a pair of it; one is twice."""
     minute = 10 * number
     first = event(number, "a", minute)
     others = [event(number - 1, "b", minute + 1), first, event(number - 1, "a", minute - 10)]
@@ -76,7 +76,7 @@ def events_of_file(number: int) -> list[dict[str, Any]]:
 
 
 def land_events(lake: Lake, begin: int, end: int) -> None:
-    """Deliver these files."""
+    """Write these files into the source folder."""
     for number in range(begin, end):
         lake.land_rows(f"landing/events/{number}.json", events_of_file(number))
 
@@ -130,7 +130,7 @@ def newest_batch(pipeline: LakePipeline) -> int:
 
 
 def rewind(pipeline: LakePipeline, batch_id: int, number: int = 1, kill_at: str = "") -> dict[str, Any]:
-    """Plan and carry out; the same number continues the same request."""
+    """Plan and carry out a rewind; the same number continues the same request."""
     resolved, store = pipeline.resolved, pipeline.lake.store
     request = Request("rewind", pipeline.name, f"rewind-{number}", "ann", "a wrong transform")
     plan = plan_of(

@@ -7,7 +7,7 @@ from tests.support.runbook_story import Act
 
 
 def ran(batches: int) -> Act:
-    """It has written so many batches and was stopped."""
+    """Return an act after which the stream has written this number of batches and was stopped."""
 
     def run(patient: Patient) -> None:
         patient.ran(batches)
@@ -16,14 +16,14 @@ def ran(batches: int) -> Act:
 
 
 def runs(patient: Patient) -> None:
-    """Three batches, a driver at work that writes the fourth, and a broker that has more."""
+    """Write three batches, start a driver that writes the fourth, and a broker that has more records."""
     patient.ran(3)
     patient.has_broker()
     assert patient.tidemill("start", "orders") == 0, patient.tidemill.err
 
 
 def has_backup(patient: Patient) -> None:
-    """A backup of three batches, two more, and a driver at work."""
+    """Make a backup after three batches, write two more, and start a driver."""
     patient.ran(3)
     patient.has_backup()
     patient.went_on(2)
@@ -56,13 +56,13 @@ def mended(patient: Patient) -> None:
 
 
 def goes_on_by_itself(patient: Patient) -> None:
-    """The driver waits no more, without anybody's doing."""
+    """Let the driver continue without an action of the operator."""
     mended(patient)
     patient.driver_says("running")
 
 
 def put_back(patient: Patient) -> None:
-    """Undo by hand what has happened."""
+    """Undo the damage by hand."""
     patient.put_back()
 
 

@@ -95,7 +95,7 @@ class Told:
     patient: Patient
 
     def tell(self) -> None:
-        """Symptom, treatment, end."""
+        """Run the symptom, the treatment and the end of the page."""
         self.story.ill(self.patient)
         seen = self.story.seen or Patient.findings
         told = _ids(seen(self.patient))
@@ -122,7 +122,7 @@ class Told:
             step(self.patient)
 
     def _end(self) -> None:
-        """The page's own last commands: the gate says yes, a batch follows, the ledger shows it."""
+        """Run the page's last commands: the gate passes, a batch follows, and the ledger shows it."""
         for command in self.page.over:
             if command.startswith("tidemill ledger") and self.story.goes_on:
                 self._goes_on()

@@ -92,7 +92,7 @@ class SmallFiles:
                 os.utime(file, (moment, moment))
 
     def checkpointed(self, pipeline: str, planned_days_ago: float, *ends: object) -> None:
-        """A checkpoint with one batch."""
+        """Write a checkpoint with one batch."""
         read_or_create_current(self.store, self.layout, pipeline)
         folder = self.layout.checkpoint(pipeline, "g0001")
         at = int((datetime.now(UTC) - timedelta(days=planned_days_ago)).timestamp() * 1000)

@@ -68,7 +68,7 @@ class SmallProject:
         return ControlPlane(environment, Store(environment.layout.root), runtime)
 
     def environ(self, text: str) -> None:
-        """Another environment file."""
+        """Write another environment file."""
         write_at_once(self.folder / "conf" / "environments" / "local.yaml", text)
 
     def declare(self, name: str, text: str = STREAM) -> str:
@@ -80,7 +80,7 @@ class SmallProject:
         write_at_once(self.folder / "behaviour" / name, behaviour)
 
     def hold_back(self, name: str) -> None:
-        """The next bounded driver of a pipeline waits until `let_go`."""
+        """Let the next bounded driver of a pipeline wait until `let_go`."""
         self.behave(name, "wait")
         (self.folder / "behaviour" / f"{name}.go").unlink(missing_ok=True)
 

@@ -38,7 +38,7 @@ def add_stores_option(parser: pytest.Parser) -> None:
 
 
 def choose_stores(metafunc: pytest.Metafunc) -> None:
-    """One test for each store, unless the test itself says which."""
+    """Generate one test for each store, unless the test names its store."""
     own = [mark.args[0] for mark in metafunc.definition.iter_markers("parametrize")]
     if "store_place" not in metafunc.fixturenames or "store_place" in own:
         return

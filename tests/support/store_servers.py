@@ -93,7 +93,7 @@ def s3_server(folder: Path) -> Iterator[StoreServer]:
 def _server(
     command: Sequence[str], folder: Path, variables: Mapping[str, str] | None = None
 ) -> Iterator[Path]:
-    """A process that ends with this block, and also if this process is killed; yields its log."""
+    """Run a process during this block, and yield its log. It also ends if this process is killed."""
     log = folder / "server.log"
     # The shell waits for the end of its input, which comes with the end of this process, however it ends.
     guarded = ["sh", "-c", '"$@" & server=$!; cat > /dev/null; kill $server; wait $server', "sh", *command]

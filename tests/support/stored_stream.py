@@ -57,12 +57,12 @@ class StoredStream:
         return next(self.checkpoint.glob(f"state/0/1/{self.last + 1}_*.changelog"))
 
     def write(self, name: str, content: bytes) -> None:
-        """A file of the checkpoint, with the checksum that Hadoop would give it."""
+        """Write a file of the checkpoint, with the checksum that Hadoop would give it."""
         for path, written in with_twin(name, content).items():
             (self.checkpoint / path).write_bytes(written)
 
     def remove(self, *names: str) -> None:
-        """Files of the checkpoint, with their checksums."""
+        """Remove files of the checkpoint, with their checksums."""
         for name in names:
             path = self.checkpoint / name
             path.unlink()

@@ -51,6 +51,6 @@ def until_ended(plane: ControlPlane, name: str) -> None:
 
 
 def impatient(plane: ControlPlane) -> ControlPlane:
-    """It kills a driver that has not drained within a fifth of a second."""
+    """Return a control plane that kills a driver which has not drained within a fifth of a second."""
     spec = plane.environment.spec.model_copy(update={"grace_period": timedelta(seconds=0.2)})
     return replace(plane, environment=replace(plane.environment, spec=spec))

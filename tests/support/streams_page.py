@@ -44,7 +44,7 @@ class StreamsPage:
         return self._client.get(path, headers={} if role is None else self.login(role))
 
     def look(self) -> None:
-        """Look at the streams now, as the server does every few seconds."""
+        """Refresh the page's data now, as the server does every few seconds."""
         assert self.snapshot.refresh().problem == ""
 
     def login(self, role: str) -> dict[str, str]:

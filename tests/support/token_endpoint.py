@@ -157,7 +157,7 @@ class TokenEndpoint:
 
 @contextmanager
 def kept_fresh(file: Path, key: SigningKey, lifetime_seconds: float) -> Iterator[list[str]]:
-    """A token file as a sidecar keeps it: a new token after half the life of the last; yields all of them."""
+    """Renew a token file as a sidecar does, after half of the token's life; yield all tokens."""
     written: list[str] = []
     stop = threading.Event()
 

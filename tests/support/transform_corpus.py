@@ -30,7 +30,7 @@ SINKS: dict[str, dict[str, list[str]]] = {"append": {}, "merge": {"key": ["devic
 def pipeline_with(
     lake: Lake, body: str, mode: str = "append", *, event_time: bool = True, late: str = "drop"
 ) -> LakePipeline:
-    """A pipeline whose transform is `HEAD` and a body; `mode` is its table's."""
+    """Return a pipeline whose transform is `HEAD` and a body; `mode` is its table's."""
     lines = "".join(f"    {line}\n" for line in body.splitlines())
     lake.transform("readings", HEAD + lines)
     (lake.root / "landing").mkdir(parents=True, exist_ok=True)

@@ -1,4 +1,4 @@
-"""Changes of one pipeline's transform, and what each comes to: bodies of `transform_corpus`."""
+"""Changes of one pipeline's transform with the verdict on each; the bodies are of `transform_corpus`."""
 
 from __future__ import annotations
 

@@ -103,7 +103,7 @@ class ZombieDriver:
         )
 
     def come_back(self) -> None:
-        """SIGCONT."""
+        """Send SIGCONT."""
         assert self._process.pid is not None
         os.kill(self._process.pid, signal.SIGCONT)
 
@@ -119,7 +119,7 @@ class ZombieDriver:
 
 
 def pipeline_at(place: StorePlace) -> Pipeline:
-    """The pipeline that all drivers run; nothing reads its source."""
+    """Return the pipeline that all drivers run; nothing reads its source."""
     spec = {
         "description": "A test.",
         "owner": "tests",
@@ -183,7 +183,7 @@ def assert_exactly_once(place: StorePlace, steps: Sequence[str]) -> int:
 
 
 def _drive(order: ZombieOrder, parent: Connection[str, str]) -> None:
-    """A driver's life; exits 75 when it is fenced off."""
+    """Run a driver; it exits with 75 when it is fenced."""
     store = order.place.open()
     pipeline = pipeline_at(order.place)
     epoch = claim_epoch(store, pipeline.layout, NAME, f"driver-{order.number}")

@@ -38,7 +38,7 @@ print("as an error", file=sys.stderr)
 
 
 def looked(start: Callable[..., Any], folder: Path, *program: str) -> dict[str, Any]:
-    """Start the program with all that can be chosen, and what it has printed."""
+    """Start the program with all options, and return its output."""
     out, err = folder / "out", folder / "err"
     with (folder / "lock").open("w") as lock, out.open("wb") as stdout, err.open("wb") as stderr:
         number = lock.fileno()

@@ -1,4 +1,4 @@
-"""The images: what their files promise, and what a build takes from this machine."""
+"""The images: the promises of their files, and the inputs of a build from this machine."""
 
 from __future__ import annotations
 
@@ -236,7 +236,7 @@ def test_an_unknown_image_is_wrong_usage(capsys: pytest.CaptureFixture[str]) -> 
 
 @pytest.fixture
 def programs(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
-    """The only folder of PATH; empty."""
+    """Return the only folder of PATH, which is empty."""
     monkeypatch.setenv("PATH", str(tmp_path))
     return tmp_path
 

@@ -335,7 +335,7 @@ def test_of_a_range_of_time_older_records_may_go_meanwhile(
 
 
 def commit_entry(written: Pipeline, **changes: Any) -> None:
-    """A commit whose entry is the newest one's but for these changes."""
+    """Commit an entry that differs from the newest one in these fields."""
     path = written.layout.table("bronze/orders")
     newest, table = read_ledger(path)[0].entry, DeltaTable(path)
     assert newest is not None

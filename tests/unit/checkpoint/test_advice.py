@@ -77,12 +77,12 @@ def both(*changes: Change) -> Change:
 
 
 def long(milliseconds: int, **more: Any) -> Change:
-    """Return batches that take so long, nearly all of it for their work."""
+    """Return batches that take this long, nearly all of it for their work."""
     return batches(milliseconds=milliseconds, work_milliseconds=milliseconds - 50, **more)
 
 
 def table(small: int = MANY_SMALL_FILES, left: str = "") -> Change:
-    """One of its tables has so many small files, of 20 kB, and one large one."""
+    """Return measured values of a table with this number of 20 kB files and one large file."""
     found = MeasuredTable("bronze/orders", small + 1, small, 20_000 * small, left)
     return lambda m: replace(m, tables=[MeasuredTable("bronze/few", 20_000, 7, 7), found])
 
@@ -97,7 +97,7 @@ TABLE_AND_MORE = {"sinks": [{"delta": {"table": "bronze/orders"}}, {"foreach_bat
 SPLIT = {"source": {"kafka": {**LIMIT, "options": {"minPartitions": 8}}}}
 SLOW_FUNCTION = {"bronze/orders": 1_000, "foreach_batch:a:b": 9_000}
 
-# Rule, what is measured, the declaration, and what the advice must name.
+# Rule, measured values, the declaration, and the text that the advice must contain.
 Speaks = tuple[str, Change, dict[str, Any], dict[str, object], str]
 SPEAKS: list[Speaks] = [
     (

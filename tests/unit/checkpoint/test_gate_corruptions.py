@@ -24,7 +24,7 @@ NO_VERB = ("TIDE-CKPT-014", "TIDE-CKPT-028")
 
 
 def refused(stored: StoredStream, pipeline: Pipeline | None = None) -> str | None:
-    """Id of the refusal; None if it may start."""
+    """Return the id of the refusal; None if the pipeline may start."""
     facts = gather_facts(Store(stored.pipeline.layout.root), pipeline or stored.pipeline, "g0001")
     first = next((finding for finding in examine(facts) if finding.severity == "error"), None)
     if first is None:

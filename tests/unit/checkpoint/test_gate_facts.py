@@ -122,7 +122,7 @@ def test_another_generation_and_another_pipeline_have_no_part_in_the_facts(
 
 
 def rewound(pipeline: Pipeline, store: Store) -> None:
-    """Batches 0-3 ran; an operation has taken checkpoint and table back to batch 1, into g0002."""
+    """Run batches 0-3, then rewind checkpoint and table to batch 1, into g0002."""
     write_checkpoint(checkpoint_of(pipeline), range(4), range(4))
     write_batches(pipeline, range(4))
     read_or_create_current(store, pipeline.layout, "orders")

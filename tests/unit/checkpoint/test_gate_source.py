@@ -105,7 +105,7 @@ def reading_table(folder: Path, **keys: Any) -> Pipeline:
 
 
 def read_to(pipeline: Pipeline, version: int, table_id: str | None = None, snapshot: bool = False) -> None:
-    """The checkpoint of one batch that has read the table up to before `version`."""
+    """Write the checkpoint of one batch that has read the table up to before `version`."""
     path = pipeline.layout.table("bronze/orders")
     folder = Path(pipeline.layout.checkpoint("orders", "g0001"))
     write_checkpoint(folder, [], [0])
@@ -215,7 +215,7 @@ def missing_files(pipeline: Pipeline) -> object:
 
 
 def reading_files(folder: Path) -> Pipeline:
-    """A pipeline over a folder: batch 0 has read a.txt; batch 1 of b.txt and c.txt was not finished."""
+    """Return a pipeline over a folder. Batch 0 has read a.txt; batch 1 of b.txt and c.txt is unfinished."""
     source = {"files": {"path": "in", "format": "text"}}
     pipeline = declared(folder, source=source, sinks=[{"console": {}}])
     checkpoint = Path(pipeline.layout.checkpoint("orders", "g0001"))

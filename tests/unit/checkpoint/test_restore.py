@@ -39,7 +39,7 @@ def orders(store_place: StorePlace) -> PipelineOnDisk:
 
 @pytest.fixture
 def backup(orders: PipelineOnDisk) -> Manifest:
-    """A backup after batch 2; two more batches since."""
+    """Make a backup after batch 2, and run two more batches."""
     taken = take_backup(orders.store, orders.resolved, REQUEST)
     orders.ran_on(3, 5)
     return taken

@@ -70,7 +70,7 @@ class RandomHistory:
             self.to(newest, generation)
 
     def to(self, batch_id: int, generation: str = "") -> None:
-        """Rewind, killed at some moments on the way."""
+        """Rewind with kills at some steps."""
         self.rewinds += 1
         self.left.append((self.orders.live, self.newest))
         target = Target(batch_id, generation=generation)

@@ -33,7 +33,7 @@ class FullError(Exception):
 
 @pytest.fixture
 def terminal(monkeypatch: pytest.MonkeyPatch) -> StringIO:
-    """Standard error is a terminal; what it was sent."""
+    """Make standard error a terminal, and return its content."""
     return screen_of(monkeypatch, is_terminal=True)
 
 

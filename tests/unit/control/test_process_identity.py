@@ -34,7 +34,7 @@ def child() -> Iterator[subprocess.Popen[bytes]]:
 
 @pytest.fixture(params=["/proc", "ps"])
 def either_way(request: pytest.FixtureRequest, monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> None:
-    """Linux' way, and the one of systems without /proc."""
+    """Run the test in the way of Linux, and of systems without /proc."""
     if request.param == "ps":
         monkeypatch.setattr(process_identity, "BOOT_ID_FILE", tmp_path / "missing")
 

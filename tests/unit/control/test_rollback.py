@@ -77,11 +77,11 @@ class Rolling:
         return status.state == state and (not committed or status.batch_committed_at is not None)
 
     def until_progress(self) -> None:
-        """The driver that runs has committed."""
+        """Wait until the running driver has committed."""
         eventually(lambda: self.says("running", committed=True), "the driver commits")
 
     def replace_by(self, rows: int, behaviour: str) -> None:
-        """Deploy another version, whose driver does this; until it was started."""
+        """Deploy another version, whose driver does this, and reconcile until it was started."""
         self.project.behave(NAME, behaviour)
         self.declare(rows)
         assert self.visit().decision.action == "stop"
@@ -89,7 +89,7 @@ class Rolling:
         assert self.visit().decision.action == "start"
 
     def go_back(self) -> None:
-        """Deploy a version that is refused; until the one before has made a batch."""
+        """Deploy a refused version, and reconcile until the previous one has made a batch."""
         self.replace_by(2, "exit 65")
         self.until("return")
         self.project.behave(NAME, "run")

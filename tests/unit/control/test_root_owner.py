@@ -88,7 +88,7 @@ def actions(plane: ControlPlane) -> list[Callable[[], object]]:
 
 
 def taken_over(project: SmallProject) -> None:
-    """A project whose control plane has taken over the root."""
+    """Let the control plane of the project take over the root."""
     plane = project.plane()
     take_over(plane, plan_takeover(plane, datetime.now(UTC)), "ann", "a test")
 

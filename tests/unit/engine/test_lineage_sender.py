@@ -1,4 +1,4 @@
-"""Lineage of a running driver: no batch waits for it, and what was missed comes from the ledger."""
+"""Lineage of a running driver: no batch waits for it, and missed events come from the ledger."""
 
 from __future__ import annotations
 

@@ -28,7 +28,7 @@ def several(item: Properties) -> Properties:
     return {"type": "array", "items": item}
 
 
-# Old, new, and what is said: path, change, whether it is compatible.
+# Old schema, new schema, and the finding: path, change, and True if it is compatible.
 JSON_DRIFT: dict[str, tuple[Properties, Properties, list[tuple[str, str, bool]]]] = {
     "nothing": (of("id"), of("id"), []),
     "another order": (of("id", "zone"), of("zone", "id"), []),

@@ -79,7 +79,7 @@ def a_newer_backup(patient: Patient) -> None:
 
 
 def another_environment(patient: Patient) -> None:
-    """The tables were carried to a second environment, the checkpoint was not."""
+    """Copy the tables to a second environment, without the checkpoint."""
     patient.ran(3)
     patient.has_backup()
     patient.values |= {"OTHER": "other", "THIS": "local"}

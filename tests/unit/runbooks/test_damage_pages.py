@@ -99,7 +99,7 @@ def own_folder_back(patient: Patient) -> None:
 
 
 def error_of_the_gate(patient: Patient) -> str:
-    """Id of what stops the gate itself; empty if nothing does."""
+    """Return the id of the error that stops the gate itself; empty if there is none."""
     patient.tidemill("checkpoint", "gate", patient.name)
     return patient.tidemill.err.partition(" ")[0]
 

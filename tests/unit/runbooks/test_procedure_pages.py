@@ -42,7 +42,7 @@ class KilledError(BaseException):
 
 
 def verb_was_killed(patient: Patient) -> None:
-    """A reset died before its last step."""
+    """Let a reset die before its last step."""
     patient.ran(3)
     verb = ("checkpoint", "reset", "orders", "--from", '{"orders": {"0": 12}}', "--reason", "x", "--apply")
 

@@ -28,7 +28,7 @@ def only_spark_restores_its_table(patient: Patient) -> None:
 
 
 def java_is_not_found(patient: Patient) -> None:
-    """A rewind, whose part cannot start Spark."""
+    """Run a rewind whose part cannot start Spark."""
     only_spark_restores_its_table(patient)
     with patient.patch.context() as without_java:
         without_java.setenv("JAVA_HOME", "/nowhere")

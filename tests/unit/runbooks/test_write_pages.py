@@ -65,7 +65,7 @@ sinks:
 
 
 def columns_changed(patient: Patient) -> None:
-    """A column was added by hand, so the next driver refuses its batch."""
+    """Add a column by hand, so that the next driver refuses its batch."""
     patient.ran(2)
     log = patient.table() / "_delta_log"
     DeltaTable(str(patient.table())).alter.add_columns([Field("note", PrimitiveType("string"))])
@@ -107,7 +107,7 @@ def every_row_is_in_both_tables(patient: Patient) -> None:
 
 
 def violated(patient: Patient) -> None:
-    """A row came that an expectation does not allow."""
+    """Add a row that violates an expectation."""
     patient.ran(2, EXPECTING)
     patient.driver_ends("TIDE-EXP-001", 65)
 
@@ -118,7 +118,7 @@ def quarantine_them(patient: Patient) -> None:
 
 
 def restored_under_a_driver(patient: Patient) -> None:
-    """A restore by hand removed the newest batch from the table while the stream ran."""
+    """Remove the newest batch from the table by a manual RESTORE while the stream runs."""
     patient.ran(2)
     patient.restore_table_by_hand(1)
     patient.driver_ends("TIDE-SINK-006", 66)
@@ -168,7 +168,7 @@ def progress_of(patient: Patient) -> ProgressFile:
 
 
 def filled_before_the_first_start(patient: Patient) -> None:
-    """A backfill has written up to offset 20, and no stream has ever run."""
+    """Let a backfill write up to offset 20, without any run of the stream."""
     patient.declare()
     entry = LedgerEntry(
         pipeline="orders",

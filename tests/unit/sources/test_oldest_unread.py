@@ -70,7 +70,7 @@ def test_a_stream_that_committed_just_now_and_is_six_days_behind_is_in_danger(
 
 @pytest.fixture
 def minutely(reading: Pipeline, monkeypatch: pytest.MonkeyPatch) -> datetime:
-    """A hub that took an event each minute of the last seven days; now."""
+    """Fill a hub with an event per minute of the last seven days, and return the current time."""
     now = datetime.now(UTC)
     times = [now - KEPT + minute * MINUTE for minute in range(MINUTES)]
     PaperBroker({"readings": {0: (0, MINUTES), 1: (0, 0)}}, times={"readings": {0: times}}).stand_in(

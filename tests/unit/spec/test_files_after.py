@@ -110,7 +110,7 @@ def project(tmp_path: Path) -> ConfProject:
 
 
 def declare(project: ConfProject, name: str, path: str, after: str = "", **keys: str) -> None:
-    """A pipeline, with a `sink` and further lines of the file."""
+    """Declare a pipeline with a `sink` and further lines of the file."""
     sink = keys.get("sink", f"delta: {{table: bronze/{name}}}")
     project.write(f"conf/pipelines/{name}.yaml", PIPELINE % (path, after, keys.get("more", ""), sink))
 

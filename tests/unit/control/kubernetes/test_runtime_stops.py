@@ -1,4 +1,4 @@
-"""Stops that fail half-way, and what a stop has to find and to leave behind."""
+"""Stops that fail half-way, and the objects that a stop must find and leave behind."""
 
 from __future__ import annotations
 

@@ -128,7 +128,7 @@ class Images:
         return str(container["image"]).rpartition(":")[2]
 
     def reconcile(self, plane: ControlPlane, later: timedelta = timedelta(0)) -> str:
-        """Return one reconciliation, and what the cluster does then."""
+        """Reconcile once, and let the cluster act."""
         now = datetime.now(UTC) + later
         action = reconcile_streams(plane, clock=lambda: now)[0].decision.action
         self.api.settle()
@@ -179,7 +179,7 @@ def test_a_new_image_that_makes_no_batch_gives_way_to_the_one_before(images: Ima
 
 
 def drained(plane: ControlPlane, run_id: str) -> None:
-    """The driver of a run leaves its receipt."""
+    """Write the receipt of a run's driver."""
     at = datetime.now(UTC) + timedelta(seconds=1)
     receipt = Receipt(
         pipeline="orders", run_id=run_id, mode="stream", result="clean", exit_code=0, stopped_at=at
@@ -188,7 +188,7 @@ def drained(plane: ControlPlane, run_id: str) -> None:
 
 
 def commits(plane: ControlPlane, run_id: str) -> None:
-    """The driver of a run says that it has committed a batch."""
+    """Write a status in which the driver of a run has committed a batch."""
     now = datetime.now(UTC) + timedelta(seconds=1)
     status = Status(
         pipeline="orders",
