@@ -97,7 +97,7 @@ def is_only_for_soak(config: pytest.Config, item: pytest.Item) -> bool:
 
 @pytest.fixture(scope="session")
 def spark(tidemill_spark: SparkSession) -> SparkSession:
-    """One session for the run: a driver's, without compiled plans."""
+    """Return one session for the test run: a driver's session, without compiled plans."""
     return tidemill_spark
 
 
@@ -114,7 +114,7 @@ def session_as_found(request: pytest.FixtureRequest) -> Iterator[None]:
 
 @pytest.fixture(autouse=True)
 def secrets_as_found() -> Iterator[None]:
-    """A secret that a test reads hides no word of the next one's texts."""
+    """Restore the known secrets after a test, so that they mask nothing in the texts of the next test."""
     from tidemill.spec import secret_mask
 
     known = set(secret_mask._read)

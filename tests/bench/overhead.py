@@ -207,7 +207,7 @@ def compare(bench: Bench, work: Workload, rounds: int) -> dict[str, list[float]]
 
 
 def bootstrap_interval(values: list[float], draws: int = 2000) -> tuple[float, float]:
-    """95 % interval of the median."""
+    """Return the 95 % interval of the median."""
     chance = random.Random(0)
     medians = sorted(statistics.median(chance.choices(values, k=len(values))) for _ in range(draws))
     return medians[int(draws * 0.025)], medians[int(draws * 0.975)]

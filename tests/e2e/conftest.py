@@ -70,7 +70,7 @@ def platform() -> Iterator[Platform]:
 
 @pytest.fixture(autouse=True)
 def _no_stream_is_left_stopped(request: pytest.FixtureRequest) -> Iterator[None]:
-    """A test that failed with a stream stopped fails alone."""
+    """Start stopped streams after a failed test, so that other tests do not fail as well."""
     yield
     if "platform" in request.fixturenames:
         platform: Platform = request.getfixturevalue("platform")

@@ -58,7 +58,7 @@ def ask(platform: Platform, requests: dict[str, Request]) -> dict[str, tuple[int
 
 
 def executor(platform: Platform) -> Document:
-    """An executor as Spark makes it: one that runs, without what the cluster has added."""
+    """Return an executor as Spark makes it: a running one without the fields that the cluster has added."""
     pod = platform.executors(WINDOWS)[0]
     kept = {
         key: pod["metadata"][key]

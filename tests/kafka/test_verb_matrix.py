@@ -241,7 +241,7 @@ def repartition(world: World) -> Words:
 
 
 def acknowledge(world: World) -> Words:
-    """The code differs by a comment."""
+    """Change a comment in the code, and return the arguments of `acknowledge`."""
     world.lake.transform(world.name, f"{TRANSFORM}# Nothing else.\n")
     assert world.refusal().error_id == "TIDE-CKPT-093"
     return ("acknowledge",)

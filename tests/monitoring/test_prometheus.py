@@ -99,7 +99,7 @@ def test_every_alert_fires_in_a_real_prometheus_and_every_panel_has_data(
 
 
 def trouble(project: SmallProject) -> ControlPlane:
-    """One stream crashes until it is held, one is refused, and one runs under an operator's hold."""
+    """Return a control plane with a stream held after crashes, a refused one, and one held by an operator."""
     for name, behaviour in {"orders": "run", "crashing": "crash", "refusing": "exit 64"}.items():
         project.declare(name)
         project.behave(name, behaviour)

@@ -212,7 +212,7 @@ class Story:
         return times(start, end), f"{lost} AND events % 3 = {self.chance.randrange(3)}"
 
     def _records(self, live: LiveSide) -> tuple[Range, str]:
-        """The same of rows that are made of one record each; only those that a finished batch has written."""
+        """Return a range of rows that each come from one record, and that a finished batch has written."""
         assert live.offsets is not None
         ((topic, read),) = live.offsets.items()
         spans = {n: sorted(self.chance.sample(range(end + 1), 2)) for n, end in read.items() if end > 0}

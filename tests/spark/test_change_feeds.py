@@ -55,7 +55,7 @@ def in_batches(feed: Sequence[Change], cuts: int, seed: int) -> list[Sequence[Ch
 
 
 def replayed(feed: Iterable[Change]) -> dict[int, list[Change]]:
-    """The changes of each key in order, one for each sequence: a delete wins, then the greater name."""
+    """Return the changes of each key in order, one per sequence: a delete wins, then the greater name."""
     changes: dict[int, dict[int, Change]] = defaultdict(dict)
     for change in feed:
         key, op, name, sequence = change

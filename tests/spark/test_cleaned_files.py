@@ -30,7 +30,7 @@ def landed(hour: int) -> str:
 
 
 def land(lake: Lake, hour: int) -> None:
-    """Three rows of an hour, and a line that is no JSON."""
+    """Write three rows of an hour, and a line that is not JSON."""
     rows = [f'{{"id": {10 * hour + n}, "at": "2026-01-01T0{hour}:0{n}:00Z"}}' for n in range(3)]
     lake.land(landed(hour), "\n".join([*rows[:2], f"broken {hour}", rows[2], ""]))
 

@@ -43,7 +43,7 @@ def order(number: int, **other: Any) -> dict[str, Any]:
 
 @pytest.fixture
 def two_tables(lake: Lake) -> LakePipeline:
-    """Two files are two batches, each for two tables."""
+    """Return a pipeline with two files, which are two batches, each for two tables."""
     for number in (1, 2):
         lake.land_rows(f"landing/orders/{number}.json", [order(number), order(number + 10, price=200.0)])
     return lake.pipeline(

@@ -162,7 +162,7 @@ def test_an_empty_folder_ends_an_incremental_run_at_once(lake: Lake) -> None:
 
 @pytest.fixture
 def unreadable(lake: Lake) -> LakePipeline:
-    """A pipeline with a file that it can read, and two whose names are not UTF-8: one by its folder."""
+    """Return a pipeline with a readable file, and two whose path is not UTF-8, one because of its folder."""
     for number, name in enumerate(["x", "caf\udce9", "d\udcff/y"]):
         lake.land(f"landing/ids/{name}.csv", f"{number},2026-03-01T12:00:00Z\n")
     lake.land("landing/ids/z.csv", "100,2026-03-02T12:00:00Z\n")

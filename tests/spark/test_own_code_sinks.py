@@ -44,7 +44,7 @@ class Lines:
 
 @pytest.fixture
 def orders(lake: Lake) -> LakePipeline:
-    """Two batches to come; the sinks stand in another order than they are written in."""
+    """Return a pipeline with two batches to read, whose sinks are declared in another order than written."""
     for number in (1, 2):
         lake.land_rows(f"landing/orders/{number}.json", [{"id": number}])
     out = lake.folder / "out"

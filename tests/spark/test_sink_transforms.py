@@ -106,7 +106,7 @@ def test_a_batch_is_finished_by_the_code_that_began_it_the_sinks_included(
 
 
 def refusal_of(lake: Lake, body: str) -> TidemillError:
-    """Why a sink's transform is refused; nothing may be written."""
+    """Return the error of a refused transform of a sink, and check that nothing was written."""
     code = f"from pyspark.sql import functions as F\n\ndef transform(rows):\n    {body}\n"
     lake.land_rows("landing/orders/1.json", [order(1, 1, 10.0)])
     sink = {"table": "silver/orders", "transform": lake.transform("shape", code)}

@@ -27,7 +27,7 @@ ROCKSDB = "spark.sql.streaming.stateStore.rocksdb."
 
 @pytest.fixture
 def snapshots(spark: SparkSession, monkeypatch: pytest.MonkeyPatch) -> Iterator[None]:
-    """A snapshot with each batch, of what is there, and a trend in a few kilobytes: else it takes hours."""
+    """Write a snapshot with each batch, and find trends in few batches and kilobytes, to save hours."""
     monkeypatch.setattr(state_growth, "TREND_BATCHES", BATCHES - 2)
     monkeypatch.setattr(state_growth, "WORTH_A_WORD", 1_000)
     spark.conf.set(f"{ROCKSDB}changelogCheckpointing.enabled", "false")

@@ -194,7 +194,7 @@ GOES_WELL = {
 
 
 def _cases(changes: Mapping[str, tuple[Any, ...]]) -> list[Any]:
-    """The first in CI."""
+    """Return the cases, of which only the first one runs in CI."""
     first = next(iter(changes))
     return [
         pytest.param(*change, id=name, marks=() if name == first else (pytest.mark.soak,))

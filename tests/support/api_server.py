@@ -134,7 +134,7 @@ class ApiServerInMemory:
     def log(
         self, pod: str, container: str, lines: int, *, previous: bool = False, since: datetime | None = None
     ) -> str:
-        """Two lines are written at each tenth of a second."""
+        """Return the log of a pod, with two lines per tenth of a second."""
         self.before("log", PODS)
         first_second = None if since is None else since.replace(microsecond=0)
         stamped = [

@@ -53,7 +53,7 @@ class Event:
 
 
 def as_captured(moment: datetime) -> str:
-    """`11/16/2016 4:44:11 PM`: no zeros before, no fractions."""
+    """Return a time like `11/16/2016 4:44:11 PM`, without leading zeros and fractions."""
     at = moment.astimezone(UTC)
     half = "AM" if at.hour < 12 else "PM"
     return f"{at.month}/{at.day}/{at.year} {at.hour % 12 or 12}:{at.minute:02}:{at.second:02} {half}"
@@ -66,7 +66,7 @@ def capture_file(events: Iterable[Event]) -> bytes:
 
 
 def blocks_of(*blocks: Iterable[Event]) -> bytes:
-    """A file with these blocks, of which each may be empty: fastavro itself writes no empty one."""
+    """Return a file with these blocks, which may be empty, although fastavro never writes an empty one."""
     schema = fastavro.parse_schema(SCHEMA)
     head = capture_file(())
     content = io.BytesIO()

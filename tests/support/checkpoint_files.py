@@ -10,12 +10,12 @@ from tidemill.checkpoint.gate.checksum import checksum_of
 
 
 def metadata(query_id: str) -> bytes:
-    """`metadata`."""
+    """Return the content of `metadata`."""
     return _json({"id": query_id})
 
 
 def initial_offsets(offsets: Any) -> bytes:
-    """`sources/N/0` of Kafka: where the first batch begins."""
+    """Return Kafka's `sources/N/0`, the start of the first batch."""
     return b"\0v1\n" + _json(offsets)
 
 
@@ -28,7 +28,7 @@ def planned(
 
 
 def committed(state_ids: Mapping[str, Sequence[Sequence[str]]] | None = None, watermark_ms: int = 0) -> bytes:
-    """`commits/N`: in version 1, or in version 2 with the ids of each operator's state."""
+    """Return `commits/N`, in version 1, or in version 2 with the ids of each operator's state."""
     document: dict[str, Any] = {"nextBatchWatermarkMs": watermark_ms}
     if state_ids is None:
         return b"v1\n" + _json(document)
@@ -36,7 +36,7 @@ def committed(state_ids: Mapping[str, Sequence[Sequence[str]]] | None = None, wa
 
 
 def operator(number: int, name: str, partitions: int) -> bytes:
-    """`state/N/_metadata/metadata`."""
+    """Return `state/N/_metadata/metadata`."""
     store = {"storeName": "default", "numColsPrefixKey": 0, "numPartitions": partitions}
     info = {"operatorId": number, "operatorName": name}
     return b"v1\n" + _json({"operatorInfo": info, "stateStoreInfo": [store]})

@@ -49,7 +49,7 @@ def write_planned(folder: Path, batch_id: int, *ends: Any, watermark_ms: int = 0
 
 
 def write_note(folder: Path, number: int, end: Any) -> Path:
-    """One file of `offsets/` as continuous processing writes it: without a batch."""
+    """Write one file of `offsets/` as continuous processing does, without a batch."""
     (folder / "offsets").mkdir(parents=True, exist_ok=True)
     file = folder / f"offsets/{number}"
     file.write_text(f"v1\n\n{json.dumps(end)}")

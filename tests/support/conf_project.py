@@ -74,7 +74,7 @@ class ConfProject:
         return resolve_pipeline(self.load(), name)
 
     def refusal(self, name: str = "orders") -> SpecError:
-        """Why the pipeline or its environment is refused."""
+        """Return the error with which the pipeline or its environment is refused."""
         with pytest.raises(TidemillError) as caught:
             self.resolve(name)
         assert isinstance(caught.value, SpecError)

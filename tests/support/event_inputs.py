@@ -216,7 +216,7 @@ def new_input(
 
 
 def record(event: Event, partitions: int) -> Record:
-    """An event as it is sent: each device to one partition."""
+    """Return the record of an event; each device has one partition."""
     return Record(event.value, event.key, int(event.key.decode().removeprefix("device-")) % partitions)
 
 

@@ -134,7 +134,7 @@ class FaultWorld:
         assert state == "success", (run_id, state)
 
     def act(self, name: str, action: str) -> None:
-        """An action on a stream, which must succeed."""
+        """Run an action on a stream, which must succeed."""
         run_id, state = self.airflow.run(stream_dag_id(name), {"action": action})
         assert state == "success", (run_id, state)
 
@@ -214,7 +214,7 @@ class FaultWorld:
 
 
 def declare_all(lake: Lake, kafka: Kafka) -> dict[str, CountedEvents]:
-    """Every pipeline that a test needs: Airflow knows them from its first minute on."""
+    """Declare every pipeline that a test needs, before Airflow starts."""
     declared: dict[str, dict[str, Any]] = {
         "daily": INCREMENTAL,
         "slow": {**INCREMENTAL, "batch": SLOW_BATCH},

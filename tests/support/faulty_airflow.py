@@ -50,7 +50,7 @@ class FaultyAirflow(Airflow):
         eventually(lambda: dag_id in self.api.dag_ids(), f"{dag_id} is back", RUN_TIMEOUT_SECONDS)
 
     def params(self, dag_id: str) -> dict[str, Any]:
-        """The fields of a form: default and JSON Schema."""
+        """Return the fields of a form, with default and JSON Schema."""
         return self.api.call("GET", f"/dags/{dag_id}/details")["params"] or {}
 
     def events_of(self, table: str, mode: str) -> list[dict[str, Any]]:

@@ -22,7 +22,7 @@ DECLARED = Declared(SHAPE, frozenset({"orders"}))
 def facts_of(
     planned: int | None, committed: int | None, *tables: int | None, **other: Any
 ) -> CheckpointFacts:
-    """A checkpoint that has all its files; batch N ends at offset 10 * (N + 1)."""
+    """Return the facts of a complete checkpoint, whose batch N ends at offset 10 * (N + 1)."""
     offsets = range(0 if planned is None else planned + 1)
     commits = range(0 if committed is None else committed + 1)
     found = {name: table_of(last) for name, last in zip(TABLES, tables, strict=False)}
@@ -49,7 +49,7 @@ def table_of(last: int | None, **other: Any) -> TableFacts:
 
 
 def refusal_of(facts: CheckpointFacts) -> GateRefusedError:
-    """Why the gate refuses."""
+    """Return the error with which the gate refuses."""
     with pytest.raises(GateRefusedError) as refused:
         check(facts)
     return refused.value

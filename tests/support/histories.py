@@ -257,7 +257,7 @@ class History:
         return OffsetsFile(batch_id, 1, {"0": {TOPIC: self.checkpoint.offsets[batch_id]}}, conf=SETTINGS)
 
     def _orphan_twins(self) -> tuple[int, ...]:
-        """A purge that is killed between a file and its twin leaves the twin."""
+        """Return orphaned twins, which a purge leaves if it is killed between a file and its twin."""
         first = min(self.checkpoint.offsets, default=0)
         return (first - 1,) if first > 0 and self.chance.random() < 0.1 else ()
 

@@ -45,7 +45,7 @@ def hostile_forms(fields: dict[str, Any]) -> Iterator[tuple[str, dict[str, Any]]
 
 
 def taken(name: str, field: dict[str, Any]) -> Any:
-    """A value that a field without one takes; None if it may stay empty."""
+    """Return a valid value for a required field; None if the field may stay empty."""
     choices = [choice for choice in field["schema"].get("enum", []) if choice is not None]
     may_be_empty = "null" in field["schema"].get("type", [])
     return choices[0] if choices else None if may_be_empty else GIVEN.get(name)

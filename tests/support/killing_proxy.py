@@ -59,7 +59,7 @@ class KillingProxy(ThreadingHTTPServer):
         return f"http://{LOOPBACK}:{self.server_address[1]}"
 
     def handle_error(self, request: object, client_address: object) -> None:
-        """A killed driver hangs up in the middle."""
+        """Ignore the error of a killed driver, whose connection breaks."""
 
 
 class _Handler(BaseHTTPRequestHandler):

@@ -63,7 +63,7 @@ class PaperDriver(FakeDriver):
         return self.receipt("clean", 0)
 
     def bounded(self, behaviour: str) -> int:
-        """One batch, whether new or planned before; other behaviours are the fake driver's."""
+        """Run one batch, a new or a planned one. Other behaviours are the fake driver's."""
         if behaviour != "run" or self.run.mode == "backfill":
             return super().bounded(behaviour)
         from tests.support.paper_batches import PaperBatches

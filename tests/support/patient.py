@@ -158,7 +158,7 @@ class Patient:
         return self.tidemill(*self.filled(command)[1:])
 
     def filled(self, command: str) -> Sequence[str]:
-        """The words of a command with values for the placeholders; an unknown one is a KeyError."""
+        """Return the words of a command with values for the placeholders; unknown ones raise a KeyError."""
         return [self.values[word] if word.isupper() else word for word in shlex.split(command)]
 
     def driver_starts(self, behaviour: str) -> None:
@@ -168,7 +168,7 @@ class Patient:
         begin(self.plane, StreamRequest(self.name, "start", run_id, datetime.now(UTC), "ann"))
 
     def driver_waits(self, error: str) -> None:
-        """A driver runs and waits with an error."""
+        """Start a driver that waits with an error."""
         self.driver_starts(f"waits {error}")
         self.driver_says("waiting")
 
@@ -217,7 +217,7 @@ class Patient:
 
 @contextmanager
 def patient(folder: Path, patch: pytest.MonkeyPatch, read_output: Callable[[], Any]) -> Iterator[Patient]:
-    """A project without pipelines; no broker answers, which is known after a tenth of a second."""
+    """Yield a project without pipelines. No broker answers, and calls time out after a tenth of a second."""
     patch.setenv("TIDEMILL_DRIVER_COMMAND", "tests.support.paper_driver:paper_driver_command")
     patch.setenv("PYTHONPATH", os.pathsep.join([str(ROOT), str(ROOT / "spark_apps")]))
     patch.setattr("tidemill.sources.offsets.ANSWER_TIMEOUT_SECONDS", 0.1)

@@ -73,7 +73,7 @@ class Prometheus:
 
 @contextmanager
 def prometheus(folder: Path, target: str) -> Iterator[Prometheus]:
-    """A Prometheus that scrapes `host:port` every second, with the chart's rules.
+    """Yield a Prometheus that scrapes `host:port` every second, with the chart's rules.
 
     The rules are the chart's but for `for`: here an alert fires as soon as it is true.
     """

@@ -76,7 +76,7 @@ def chosen(batch_id: int) -> Act:
 
 
 def rows(end: int) -> Act:
-    """Every record before `end` is in the table once."""
+    """Return an act that checks that every record before `end` is in the table once."""
 
     def hold(patient: Patient) -> None:
         assert patient.ids() == list(range(end))
@@ -85,7 +85,7 @@ def rows(end: int) -> Act:
 
 
 def batch(number: int) -> Act:
-    """The driver that runs now has written this batch."""
+    """Return an act that checks that the running driver has written this batch."""
 
     def hold(patient: Patient) -> None:
         state = patient.status()

@@ -73,7 +73,7 @@ class Story:
 
 
 def each_story(stories: Sequence[Story]) -> pytest.MarkDecorator:
-    """A test's stories: the first of each page in `make test`, all of them in the soak."""
+    """Parametrize a test with stories: the first of each page in `make test`, all in the soak."""
     first = {story.page: story for story in reversed(stories)}
     cases = [
         pytest.param(

@@ -13,7 +13,7 @@ LINE = Path(__file__).parents[1] / "data/models/line"
 
 
 def save_threshold(folder: Path, limit: float) -> Path:
-    """A decision tree of scikit-learn: 1 for amounts above the limit, else 0."""
+    """Save a scikit-learn decision tree that gives 1 for amounts above the limit, else 0."""
     import mlflow.sklearn
     from mlflow.models import infer_signature
     from sklearn.tree import DecisionTreeClassifier

@@ -110,7 +110,7 @@ class TokenEndpoint:
         return [token for tokens in self.issued.values() for token in tokens]
 
     def client_secret(self, secret: str = "hub-client") -> dict[str, object]:
-        """`auth` of a pipeline file."""
+        """Return `auth` of a pipeline file."""
         login = {"tenant": TENANT, "client": CLIENT, "secret": secret, "authority": self.address}
         return {"client_secret": login}
 

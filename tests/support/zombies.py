@@ -130,7 +130,7 @@ def pipeline_at(place: StorePlace) -> Pipeline:
 
 
 def rise(place: StorePlace, steps: Sequence[str]) -> list[int | None]:
-    """One zombie for each step: it stops there, the next driver starts and gets on, then both run at once.
+    """Stop one zombie at each step, let the next driver start and continue, then run both at once.
 
     Returns:
         The exit codes of the zombies, in order.
@@ -159,7 +159,7 @@ def rise(place: StorePlace, steps: Sequence[str]) -> list[int | None]:
 
 
 def input_ids(steps: Sequence[str]) -> list[int]:
-    """Ids of the records that there are to read, in order: no driver that shall stop comes to their end."""
+    """Return the ids of the input records in order, which are more than any stopped driver can read."""
     drivers = len(steps) + 1
     return [id_at(offset) for offset in range(drivers * (FREE_BATCHES + 1) * LONGEST_BATCH)]
 

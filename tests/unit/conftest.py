@@ -47,7 +47,7 @@ def tmp_path(
 
 @pytest.fixture(scope="session")
 def fork_server() -> Iterator[None]:
-    """The first fork starts it."""
+    """Yield while forks may run, and end the fork server, which the first fork starts."""
     yield
     end_server()
 

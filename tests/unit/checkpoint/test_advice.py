@@ -40,7 +40,7 @@ def batches(**changes: Any) -> Change:
 
 
 def behind(first: int, last: int) -> Change:
-    """The backlog goes from one number to another."""
+    """Return measured values whose backlog changes from one number to another."""
 
     def change(m: Measured) -> Measured:
         step = (last - first) / (len(m.batches) - 1)

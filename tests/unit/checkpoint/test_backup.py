@@ -144,7 +144,7 @@ def backup_under_load(
 
 
 def earlier_chain(taken: Manifest, partition: int) -> bool:
-    """The newest snapshot may not have been written yet; then the one before and all changes since."""
+    """Return True if the backup has the previous snapshot and all changes since, instead of the newest one."""
     version = taken.batch_id + 1
     snapshot = version // SNAPSHOT_EVERY * SNAPSHOT_EVERY - SNAPSHOT_EVERY
     changes = {f"state/0/{partition}/{v}.delta" for v in range(max(0, snapshot) + 1, version + 1)}

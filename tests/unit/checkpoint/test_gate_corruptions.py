@@ -254,7 +254,7 @@ def temporary_files(stored: StoredStream) -> None:
 
 
 def no_twins(stored: StoredStream) -> None:
-    """An object store has none; a kill between a file and its twin leaves none."""
+    """Remove the checksum twins, as on an object store or after a kill between a file and its twin."""
     for twin in stored.checkpoint.rglob(".*.crc"):
         twin.unlink()
 

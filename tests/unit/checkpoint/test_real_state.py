@@ -23,7 +23,7 @@ def checkpoint(request: pytest.FixtureRequest, tmp_path: Path) -> Path:
 
 
 def reader(checkpoint: Path) -> CheckpointReader:
-    """A new one: each looks once."""
+    """Return a new reader, because each reader reads only once."""
     return CheckpointReader(Store(str(checkpoint.parent)), str(checkpoint))
 
 

@@ -48,7 +48,7 @@ def stream(batch: int) -> bytes:
 
 
 def started(tidemill: CommandLine, drivers: SmallProject, name: str) -> None:
-    """Report a running driver whose query names the port of the test's server."""
+    """Declare a pipeline and start its driver."""
     drivers.declare(name, COUNTS)
     assert tidemill("start", name) == 0, tidemill.out
 

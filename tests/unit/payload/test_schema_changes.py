@@ -146,7 +146,7 @@ def test_each_change_of_a_json_schema_is_named_and_judged(case: str) -> None:
 
 
 def record(*fields: tuple[str, Any]) -> dict[str, Any]:
-    """A record; a field with a third part has a default."""
+    """Return a record schema; a field with a third part has a default."""
     made = [{"name": f[0], "type": f[1], **({"default": f[2]} if len(f) > 2 else {})} for f in fields]
     return {"type": "record", "name": "Event", "fields": made}
 

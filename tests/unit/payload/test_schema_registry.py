@@ -125,7 +125,7 @@ CUSTOMER = record(
 
 
 def reference(subject: str) -> dict[str, Any]:
-    """The name is a label: some registries and serializers write other names than the type's."""
+    """Return a reference. Its name is only a label, which may differ from the name of the type."""
     return {"name": f"label of {subject}", "subject": subject, "version": 1}
 
 
@@ -217,7 +217,7 @@ def test_tasks_of_a_batch_decide_alike_whatever_a_registry_tells_them(
     by_id = RegistryClient.by_id
 
     def while_another_task_asks(client: RegistryClient, number: int) -> Any:
-        """A replica that does not know the number yet; the other task's one answers sooner, and does."""
+        """Answer as a replica that does not have the number yet, while another task's replica has it."""
         told = by_id(client, number)
         registry.register(6, OLD)
         monkeypatch.setattr(RegistryClient, "by_id", by_id)

@@ -40,7 +40,7 @@ def warnings_of_the_plan(patient: Patient) -> list[str]:
 
 
 def healthy(patient: Patient) -> None:
-    """Three batches of just now, and a broker that has all."""
+    """Write three recent batches, and start a broker that has all records."""
     patient.ran(3)
     patient.has_broker()
     planned_ago(patient, timedelta())

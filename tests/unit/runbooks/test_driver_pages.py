@@ -65,7 +65,7 @@ def facts_of(patient: Patient) -> Facts:
 
 
 def crashed(times: int, progressed: bool) -> Act:
-    """So many drivers in a row were killed, the last one minutes ago."""
+    """Return an act after which this number of drivers in a row were killed, the last one minutes ago."""
 
     def crash(patient: Patient) -> None:
         patient.ran(2)

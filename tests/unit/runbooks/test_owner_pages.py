@@ -59,7 +59,7 @@ def damaged(patient: Patient) -> None:
 
 
 def displaced(patient: Patient) -> None:
-    """Start a driver of this control plane again after a takeover."""
+    """Let a driver of this control plane run again after a takeover, and end for this reason."""
     ended("TIDE-RUN-005", 75)(patient)
     write_owner(patient.plane.store, patient.plane.layout, ELSEWHERE)
 

@@ -50,7 +50,7 @@ def takes_three_triggers(patient: Patient) -> None:
 
 
 def measures(**values: Any) -> Act:
-    """The driver of now has run ten batches like this."""
+    """Return an act after which the current driver has run ten batches with these values."""
 
     def measure(patient: Patient) -> None:
         write_measured(patient.pipeline, **values)

@@ -107,7 +107,7 @@ def every_row_is_in_both_tables(patient: Patient) -> None:
 
 
 def violated(patient: Patient) -> None:
-    """Add a row that violates an expectation."""
+    """Let a driver end because a row violates an expectation."""
     patient.ran(2, EXPECTING)
     patient.driver_ends("TIDE-EXP-001", 65)
 

@@ -35,7 +35,7 @@ def part(table: Path, *ids: int) -> PartFile:
 
 
 def append(log: TableLog, batch_id: int) -> Written:
-    """The batch is the row of the same number."""
+    """Append a batch, which is the row of its number."""
     log.create(COLUMNS)
     return log.commit([part(Path(log.path), batch_id)], commit_of(batch_id), COLUMNS)
 

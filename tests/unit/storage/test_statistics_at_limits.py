@@ -191,7 +191,7 @@ OTHERS = {
 
 
 def exact(number: str) -> float | Decimal:
-    """A number of JSON: without an exponent, as a decimal has all its digits."""
+    """Return a JSON number. Without an exponent it is a decimal with all digits."""
     return float(number) if "e" in number else Decimal(number)
 
 
