@@ -405,7 +405,7 @@ def test_a_stream_outlives_airflow_and_is_found_again(airflow: Airflow) -> None:
     run_id, state = airflow.run(dag_id, {"action": "start"})
     assert state == "success"
     assert airflow.result(dag_id, run_id, "prove")["run_id"] == before.run_id
-    # The incremental run went on too, and its task, still waiting, sees its end.
+    # The incremental run also continued, and its task, which still waits, sees its end.
     assert plane.running("patient") is not None
     airflow.project.let_go("patient")
     assert airflow.end("incremental__patient", bounded) == "success"

@@ -28,7 +28,7 @@ FIRST = "p0000"
 
 
 def first_pipeline(clinic: Clinic) -> None:
-    """Make one pipeline whole; spare files stand for twins and older batches: listed, not read."""
+    """Write one complete pipeline. Extra files in place of twins and older batches are listed, not read."""
     checkpoint = clinic.healthy(FIRST, COMMITS)
     for folder in ("offsets", "commits"):
         for spare in range(FILES // 2):

@@ -1,4 +1,4 @@
-"""An upgrade, a rollback and an uninstall leave alone what streams stand on."""
+"""An upgrade, a rollback and an uninstall do not change the objects that streams need."""
 
 from __future__ import annotations
 

@@ -34,7 +34,7 @@ def story(tmp_path: Path) -> Iterator[KillStory]:
         yield KillStory(drivers, pipeline, classes, {})
 
 
-# Each step, where everything stands after a kill there, and the half-written files that it leaves.
+# Steps, each with the state of checkpoint and table after a kill there, and the half-written files.
 KILLS = {
     # K1: half of `.1.tmp` is there.
     "offsets/1 writing": (Standing(planned=0, written=0, recorded=0), {"offsets/.1.*.tmp": ["v1"]}),

@@ -21,7 +21,7 @@ HOSTILE = (
     -1,
 )
 
-# Free text: any sentence of a person is one, and is only ever shown.
+# Free text: any sentence of a user is valid, and it is only shown.
 FREE_TEXT = ("reason",)
 SENTENCES = ('"; rm -rf /', "{{ 7*7 }}", "$(id)", "../../x", "\u2025/\u2025/x", "\uff0e\uff0e/x")
 

@@ -144,7 +144,7 @@ def backup_under_load(
 
 
 def earlier_chain(taken: Manifest, partition: int) -> bool:
-    """Return True if the backup has the previous snapshot and all changes since, instead of the newest one."""
+    """Return True if the backup has the snapshot before the newest one, and all changes since."""
     version = taken.batch_id + 1
     snapshot = version // SNAPSHOT_EVERY * SNAPSHOT_EVERY - SNAPSHOT_EVERY
     changes = {f"state/0/{partition}/{v}.delta" for v in range(max(0, snapshot) + 1, version + 1)}
