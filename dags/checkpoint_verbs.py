@@ -1,17 +1,17 @@
 """**Does:** Runs by hand.
 
 `plan` shows the planned changes. With `dry_run` on (the default), nothing else happens. With `dry_run` off,
-`apply` carries out exactly this plan and writes an audit entry that names the requester. If the verb needs a
-stopped stream, `stop` stops it first, and `start` starts it again, even if the verb failed. In a protected
-environment, a second user must approve the plan (`approve`, under Required Actions). The audit entry names
-the approver. Without an answer within an hour, nothing changes.
+`apply` carries out exactly this plan and writes an audit entry that names the requester. If the operation
+needs a stopped stream, `stop` stops it first, and `start` starts it again, even if the operation failed. In a
+protected environment, a second user must approve the plan (`approve`, under Required Actions). The audit
+entry names the approver. Without an answer within an hour, nothing changes.
 
 **Healthy:** Read the plan of a dry run first. `apply` returns the changes and the next steps. `start` ends
 after the new driver has committed a batch.
 
 **Not healthy:** `plan` refuses and gives the reason. Nothing was changed. `apply` refuses if the plan has
 changed since it was shown. If `apply` was interrupted, clear it, and it continues after the last finished
-step. Until then a hold prevents starts, and `start` names the command that completes the verb.
+step. Until then a hold prevents starts, and `start` names the command that completes the operation.
 """
 
 from __future__ import annotations
@@ -65,7 +65,7 @@ for verb, form in FORMS.items():
         default_args={**REPEATED, "owner": "tidemill"},
         params={field.name: param_of(field) for field in fields_of(verb)},
     ):
-        # Also runs after a skipped stop, as on a dry run.
+        # Run the plan even if `stop` was skipped, as on a dry run.
         plan = PlanVerb(task_id=PLAN, place=PLACE, verb=verb, trigger_rule="none_failed")
         apply = ApplyVerb(task_id="apply", place=PLACE, verb=verb, execution_timeout=LONG_WORK_TIMEOUT)
         if form.needs_approval and PROTECTED:

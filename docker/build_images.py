@@ -34,7 +34,7 @@ class Builder:
 
     Args:
         program: The program with the options that every call needs.
-        build: The verb that builds, with its options.
+        build: The subcommand that builds, with its options.
     """
 
     program: tuple[str, ...]
@@ -58,7 +58,7 @@ class Request:
 
 
 def main(arguments: Sequence[str], variables: Mapping[str, str] = os.environ) -> int:
-    """Build what was asked for; what stands in the way is said without a traceback."""
+    """Build the requested images, and report errors without a traceback."""
     try:
         request = read_request(arguments, variables)
         builder = find_builder(variables)

@@ -85,7 +85,7 @@ def copy_jars(target: Path, purposes: Iterable[str]) -> None:
     hashes = {name: digest for name, digest in pinned_jars().items() if name.startswith(wanted)}
     own = JVM_JAR.relative_to(JARS).as_posix()
     if own.startswith(wanted):
-        hashes[own] = sha256(JVM_JAR)  # ours, compiled here: no pin can name it
+        hashes[own] = sha256(JVM_JAR)  # compiled here, so no pin can name it
     for name in hashes:
         (target / name).parent.mkdir(parents=True, exist_ok=True)
         shutil.copy2(JARS / name, target / name)

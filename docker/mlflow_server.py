@@ -1,4 +1,4 @@
-"""Sets up the MLflow server that tests ask: in an environment of its own, since it wants an older pyarrow.
+"""Set up the MLflow server for tests, in a separate environment, because it needs an older pyarrow.
 
 Nothing else needs it, so it is no part of `make setup`; `make mlflow` runs this. As there, a step is skipped
 while its inputs are what they were.
@@ -15,7 +15,7 @@ PINS = ROOT / "tests" / "support" / "mlflow" / "requirements.txt"
 
 
 def main() -> int:
-    """Make what is missing; what stands in the way is said without a traceback."""
+    """Create missing files, and report errors without a traceback."""
     try:
         set_up([mlflow_step()])
     except SetupError as error:

@@ -18,7 +18,7 @@ PACKAGE = "prometheus"
 
 
 def main() -> int:
-    """Make what is missing; what stands in the way is said without a traceback."""
+    """Create missing files, and report errors without a traceback."""
     try:
         set_up([prometheus_step()])
     except SetupError as error:

@@ -57,7 +57,7 @@ INSTALL = {
 
 
 class SetupError(Exception):
-    """Set-up cannot go on; the message is one line for the person who typed `make`."""
+    """An error that ends the set-up; its message is one line for the user of `make`."""
 
 
 @dataclass(frozen=True)
@@ -93,7 +93,7 @@ class Step:
 
 
 def main(arguments: list[str]) -> int:
-    """Do what was asked; what stands in the way is said without a traceback."""
+    """Run the requested steps, and report errors without a traceback."""
     try:
         if arguments == ["--pin-jars"]:
             pin_jars()
@@ -216,11 +216,11 @@ def make_jars() -> None:
         raise SetupError(f"These jars are not what docker/jars.sha256 pins: {', '.join(wrong)}")
     for jar in JARS.glob("*/*.jar"):
         if jar != JVM_JAR and jar.relative_to(JARS).as_posix() not in pinned:
-            jar.unlink()  # from an earlier jars.xml; it would stand on the class path
+            jar.unlink()  # from an earlier jars.xml; it would be on the class path
 
 
 def copy_jars(folder: Path) -> None:
-    """Copy what docker/jars.xml lists below `folder`; Maven takes from its own cache what is there."""
+    """Copy the jars in docker/jars.xml to `folder`; Maven takes cached jars from its cache."""
     goals = (
         "dependency:copy@spark",
         "dependency:copy@s3a",
@@ -254,7 +254,7 @@ def is_pinned(name: str, digest: str) -> bool:
 
 
 def make_jvm_jar() -> None:
-    """Compile spark_apps/jvm against pyspark's jars and ours."""
+    """Compile spark_apps/jvm against the jars of pyspark and of docker/jars.xml."""
     classes = ROOT / ".cache" / "classes"
     shutil.rmtree(classes, ignore_errors=True)
     pyspark_jars = next(VENV.glob("lib/python*/site-packages/pyspark/jars"))

@@ -18,7 +18,7 @@ S3_SERVER = "github.com/versity/versitygw/cmd/versitygw"
 
 
 def main() -> int:
-    """Make what is missing; what stands in the way is said without a traceback."""
+    """Create missing files, and report errors without a traceback."""
     try:
         set_up(store_steps())
     except SetupError as error:
@@ -51,7 +51,7 @@ def store_steps() -> list[Step]:
 
 
 def make_azurite() -> None:
-    """Install what package-lock.json pins by hash; no package runs a script of its own."""
+    """Install the packages that package-lock.json pins by hash, without running their scripts."""
     folder = STORES / "azurite"
     shutil.rmtree(folder, ignore_errors=True)
     folder.mkdir(parents=True)

@@ -42,11 +42,11 @@ __all__ = ["azurite_server", "placed_store", "s3_store_server", "store_place", "
 
 TESTS = Path(__file__).parent
 
-# Of each JVM that Spark starts; without the archive, Java says nothing and loads the classes itself.
+# Options of each JVM that Spark starts. Without the archive, Java loads the classes itself without a message.
 JAVA_OPTIONS = (
     "-XX:TieredStopAtLevel=1",
-    # With the first compiler alone Java keeps 48 MB of code: a session of many tests has more, and would
-    # throw away and compile again all the time.
+    # With only the first compiler, Java's code cache is 48 MB. A session of many tests needs more, and Java
+    # would repeatedly discard code and compile it again.
     "-XX:ReservedCodeCacheSize=256m",
     "-XX:+UseSerialGC",
     # Most objects are dead after one test's query; fewer collections than with a third of the heap.
@@ -56,7 +56,7 @@ JAVA_OPTIONS = (
     f"-XX:SharedArchiveFile={TESTS.parent / '.cache/spark.jsa'}",
 )
 os.environ.setdefault("SPARK_SUBMIT_OPTS", " ".join(JAVA_OPTIONS))
-# Of the Java that Spark asks for the command of each of them: half the time.
+# Options of the Java process that builds each JVM's command line. They halve its time.
 os.environ.setdefault("SPARK_LAUNCHER_OPTS", "-XX:TieredStopAtLevel=1 -XX:+UseSerialGC")
 
 
@@ -97,7 +97,7 @@ def is_only_for_soak(config: pytest.Config, item: pytest.Item) -> bool:
 
 @pytest.fixture(scope="session")
 def spark(tidemill_spark: SparkSession) -> SparkSession:
-    """One session for the run: a driver's, without compiled plans."""
+    """Return one session for the test run: a driver's session, without compiled plans."""
     return tidemill_spark
 
 
@@ -114,7 +114,7 @@ def session_as_found(request: pytest.FixtureRequest) -> Iterator[None]:
 
 @pytest.fixture(autouse=True)
 def secrets_as_found() -> Iterator[None]:
-    """A secret that a test reads hides no word of the next one's texts."""
+    """Restore the known secrets after a test, so that they mask nothing in the texts of the next test."""
     from tidemill.spec import secret_mask
 
     known = set(secret_mask._read)
@@ -124,7 +124,7 @@ def secrets_as_found() -> Iterator[None]:
 
 @pytest.fixture
 def lake(tmp_path: Path, spark: SparkSession) -> Lake:
-    """A project folder and storage of one test, without Kafka."""
+    """Return a project folder and storage of one test, without Kafka."""
     from tests.support.lake import Lake
 
     return Lake(tmp_path / "lake", spark)

@@ -71,7 +71,7 @@ def names(place: Place) -> list[str]:
 
 
 def is_protected(place: Place) -> bool:
-    """Return True if verbs need approval; also if the environment cannot be read."""
+    """Return True if operations need approval; also if the environment cannot be read."""
     try:
         return load_environment(Project(Path(place.project)), place.environment).spec.protected
     except SpecError:

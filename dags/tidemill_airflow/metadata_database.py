@@ -3,7 +3,7 @@
     python -m tidemill_airflow.metadata_database VERB …
 
 `airflow db check-migrations` and `airflow jobs check` import all of Airflow. This costs seconds of CPU time
-on each call in each pod. These verbs need only one connection.
+on each call in each pod. These commands need only one connection.
 
     reachable           wait until the database answers
     mark KEY            record that the database is up to date for KEY
@@ -129,7 +129,7 @@ def beating(job_type: str) -> bool:
 
 
 def main(verb: str, argument: str = "", *command: str) -> bool:
-    """Run one verb and return True on success."""
+    """Run one command and return True on success."""
     if verb == "reachable":
         return wait(lambda _: True)
     if verb == "mark":

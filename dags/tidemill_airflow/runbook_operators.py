@@ -32,7 +32,7 @@ class StopForVerb(BaseOperator):
 
     Args:
         place: Project and environment.
-        verb: The verb.
+        verb: The operation.
     """
 
     def __init__(self, *, place: Place, verb: str, **arguments: Any) -> None:
@@ -61,11 +61,11 @@ class StopForVerb(BaseOperator):
 
 
 class PlanVerb(BaseOperator):
-    """Show the plan of a verb; changes nothing. A refusal is final, because a retry would be refused as well.
+    """Show the plan of an operation without changing anything. A refusal is final; a retry would not help.
 
     Args:
         place: Project and environment.
-        verb: The verb.
+        verb: The operation.
     """
 
     operator_extra_links = LINKS
@@ -95,7 +95,7 @@ class ApplyVerb(BaseOperator):
 
     Args:
         place: Project and environment.
-        verb: The verb.
+        verb: The operation.
     """
 
     operator_extra_links = LINKS
@@ -126,10 +126,10 @@ class ApplyVerb(BaseOperator):
 
 
 class StartAfterVerb(BaseOperator):
-    """Start the stream that this run stopped, even if the verb failed, and prove it by a batch.
+    """Start the stream that this run stopped, even if the operation failed, and prove it by a batch.
 
-    While a verb is unfinished, its hold prevents the start. The task then fails and names the command that
-    completes the verb.
+    While an operation is unfinished, its hold prevents the start. The task then fails and names the command
+    that completes the operation.
 
     Args:
         place: Project and environment.

@@ -28,7 +28,7 @@ from tidemill.testing.session import shared_session
 
 def main(numbers: Sequence[int]) -> int:
     """Run them; returns the exit code."""
-    # Broker and drivers are processes of their own, which must not outlive this one.
+    # Broker and drivers are separate processes, which must not outlive this one.
     signal.signal(signal.SIGTERM, lambda *_: sys.exit(1))
     structlog.configure(wrapper_class=structlog.make_filtering_bound_logger(logging.ERROR))
     chosen = [example for example in EXAMPLES if not numbers or example.number in numbers]

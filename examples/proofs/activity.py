@@ -53,7 +53,7 @@ def per_user() -> list[tuple[Any, ...]]:
 
 
 def begin_stream_1p(stage: Stage) -> None:
-    """A driver of its own that starts while others run; a cold start takes its time."""
+    """Start a separate driver while others run; a cold start takes a while."""
     land_activity(stage)
     stage.begin_driver("stream_1p")
 

@@ -31,7 +31,7 @@ class Result:
 
     @property
     def seen(self) -> list[str]:
-        """The rows in an order of their own."""
+        """Return the rows, sorted."""
         return sorted(map(_text, self.rows))
 
     @property
@@ -63,8 +63,8 @@ class Example:
 
     Args:
         number: Its place in the list of all examples.
-        document: Where it stands.
-        shows: What it shows.
+        document: Document with the example.
+        shows: Subject of the example.
         pipelines: What does it here: files of `conf/pipelines`; `repository/NAME` is one of this repository.
         refused: Its own wrong forms, files of `wrong/conf/pipelines`, with the error that refuses each.
         reported: The same for what is reported and started.

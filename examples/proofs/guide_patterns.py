@@ -61,7 +61,7 @@ def status_of_a_query(stage: Stage) -> Sequence[Result]:
 
 
 def scored_by_a_model(stage: Stage) -> Sequence[Result]:
-    """A model of Spark ML, registered and in production, on the guide's transactions."""
+    """Apply a registered Spark ML model, which is in production, to the guide's transactions."""
     t.send_transactions(stage)
     with model_registry() as registry:
         registry.versions["fraud_detection"] = [LINE]

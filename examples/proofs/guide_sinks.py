@@ -19,7 +19,7 @@ if TYPE_CHECKING:
 
 DATABASE = "PROCESSED_EVENTS_DATABASE"
 
-# As many as the pipeline reads in one batch.
+# Number of rows that the pipeline reads in one batch.
 BATCH = 3
 CLOCKS = [
     *("12:00:00", "12:03:00", "12:30:00"),
@@ -99,7 +99,7 @@ def _processed(database: Path) -> list[Any]:
 
 
 def arrivals(stage: Stage) -> Sequence[Result]:
-    """By the broker's clock."""
+    """Count the arrivals per window by the broker's clock."""
     t.send_transactions(stage)
     stage.run("arrivals_per_window")
     seen = stage.rows("gold/arrivals_per_window", "window_start", "arrivals")

@@ -57,7 +57,7 @@ def files_with_columns_of_their_own(stage: Stage) -> Sequence[Result]:
 
 
 def records_of_a_topic(stage: Stage) -> Sequence[Result]:
-    """By two addresses of the broker, from the beginning."""
+    """Read all records of a topic through two addresses of the broker."""
     t.send_transactions(stage)
     stage.run("raw_transactions")
     seen = stage.rows("bronze/raw_transactions", "kafka_offset")
@@ -70,7 +70,7 @@ def records_of_a_topic(stage: Stage) -> Sequence[Result]:
 
 
 def lines_of_a_socket(stage: Stage) -> Sequence[Result]:
-    """Until all are there."""
+    """Run until all rows are in the table."""
     with line_server() as server:
         stage.listen_on("socket_lines", server.port)
         with stage.live("socket_lines") as stream:

@@ -15,7 +15,7 @@ AFTER = [{"id": number} for number in range(5, 8)]
 
 
 def table_to_table(stage: Stage) -> Sequence[Result]:
-    """The first batch reads what is there, the next one what was added."""
+    """The first batch reads the existing rows, and the next one the added rows."""
     stage.table("bronze/input_table", BEFORE)
     with stage.live("table_to_table") as stream:
         stream.wait_until(lambda: stage.ended_batches("table_to_table") == 1, "a batch")

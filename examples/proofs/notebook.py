@@ -89,7 +89,7 @@ def sorted_activity(stage: Stage) -> Sequence[Result]:
 
 
 def activity_as_json(stage: Stage) -> Sequence[Result]:
-    """A driver of its own writes the files."""
+    """Write the files with a separate driver."""
     rows = land_activity(stage)
     stream_1p(stage)
     seen = stage.exported("exports/stream_1p", "User_ID", "Device", "x", kind="json")

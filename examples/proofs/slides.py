@@ -31,7 +31,7 @@ def strong() -> list[tuple[object, ...]]:
 
 
 def signals_as_a_batch(stage: Stage) -> Sequence[Result]:
-    """By the pipeline, and by its function alone over the same files: the code is the same."""
+    """Apply the same transform in the pipeline and as a plain function over the same files."""
     from tidemill.engine.transform import load_code
 
     stage.land("landing/signals/1.json", SIGNALS)
@@ -48,7 +48,7 @@ def signals_as_a_batch(stage: Stage) -> Sequence[Result]:
 
 
 def signals_as_a_stream(stage: Stage) -> Sequence[Result]:
-    """Until all rows are there."""
+    """Run until all rows are in the table."""
     stage.land("landing/signals/1.json", SIGNALS)
     place = "exports/strong_signals_live"
     with stage.live("strong_signals_live") as stream:
@@ -65,7 +65,7 @@ def count_of_signals(stage: Stage) -> Sequence[Result]:
 
 
 def query_management(stage: Stage) -> Sequence[Result]:
-    """A query that runs in a driver of its own, and one that failed: a hold forbids its start."""
+    """Show a query in a separate driver, and one that failed, whose start a hold forbids."""
     told = stream_1p(stage)
     sources = [source["description"].partition("[")[0] for source in told["query"]["sources"]]
     sinks = [(sink["name"], sink["batch_id"], sink["committed"]) for sink in told["query"]["sinks"]]

@@ -80,7 +80,7 @@ class Stage:
     def verdict(self, name: str) -> tuple[str, str]:
         """Return whether a wrong declaration is refused or only reported, and the error's id.
 
-        The answer comes from `tidemill validate`, otherwise from `tidemill plan --spark`.
+        The answer comes from `tidemill validate`, or else from `tidemill plan --spark`.
         """
         try:
             resolved = check_pipeline(load_environment(Project(self.wrong.folder), "local", {}), name)
@@ -172,7 +172,7 @@ class Stage:
         return code, output.getvalue()
 
     def begin_driver(self, name: str) -> None:
-        """Let a driver of its own run a stream, by `tidemill start NAME`, which waits for a batch."""
+        """Run a stream in a separate driver, by `tidemill start NAME`, which waits for a batch."""
         if name not in self._drivers:
             arguments = ["--project", str(self.lake.folder), "--env", "local", "start", name]
             self._drivers[name] = subprocess.Popen(

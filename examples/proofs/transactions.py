@@ -18,7 +18,7 @@ def transaction(event_id: str, user_id: str, amount: float, clock: str) -> dict[
 
 
 SENT_TWICE = transaction("e2", "u2", 40.0, "12:01:00")
-# In the order in which they are sent; the last but one is far ahead of the others and closes their windows.
+# Transactions in the order of sending. The last but one is far ahead of the others and closes their windows.
 TRANSACTIONS = [
     transaction("e1", "u1", 120.0, "12:00:10"),
     SENT_TWICE,

@@ -66,5 +66,5 @@ def incremental_dag_id(pipeline: str) -> str:
 
 
 def checkpoint_dag_id(verb: str) -> str:
-    """Return the id of the DAG of a `checkpoint` verb."""
+    """Return the id of the DAG of a `checkpoint` operation."""
     return f"checkpoint__{verb}"

@@ -233,7 +233,7 @@ class Layout:
         return f"{self.state(pipeline)}/holds"
 
     def journal(self, pipeline: str) -> str:
-        """Return the folder of each verb's plan and progress, one file per request."""
+        """Return the folder of each operation's plan and progress, one file per request."""
         return f"{self.state(pipeline)}/journal"
 
     def backups(self, pipeline: str) -> str:
@@ -317,7 +317,7 @@ class Layout:
         return f"{self.state(pipeline)}/receipts"
 
     def parts(self, pipeline: str) -> str:
-        """Return the folder of the results of verbs' Spark jobs, one file each."""
+        """Return the folder of the results of operations' Spark jobs, one file each."""
         return f"{self.state(pipeline)}/parts"
 
     def stop_note(self, pipeline: str, run_id: str) -> str:

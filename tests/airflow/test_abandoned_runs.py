@@ -1,4 +1,4 @@
-"""A bounded run whose task has failed is drained, however Airflow came to lose it; any other goes on."""
+"""A bounded run whose task has failed is drained, for any reason of the failure. Other runs continue."""
 
 from __future__ import annotations
 
@@ -22,7 +22,7 @@ from tidemill.control.ask.waiting_task import (
 from tidemill.control.driver_command import DriverRun
 from tidemill.control.plane import ControlPlane
 
-# As `tidemill_airflow.abandoned_runs` has it, which loads Airflow.
+# Copy of the text in `tidemill_airflow.abandoned_runs`, whose import would load Airflow.
 TASK_FAILED = "its task has failed in Airflow, and nobody waits for it"
 
 CONTEXT: Any = {"ti": SimpleNamespace(dag_id="incremental__daily", run_id="r-1", task_id="run", map_index=-1)}
@@ -37,7 +37,7 @@ def project(bare_project: SmallProject) -> SmallProject:
 
 
 def begun(plane: ControlPlane, run_id: str = "run-1") -> WaitingTask:
-    """A run at work, started by a task that then lost it."""
+    """Return a run at work, started by a task that then lost it."""
     from tidemill_airflow.abandoned_runs import waiting_task_of
 
     run = DriverRun("daily", "incremental", run_id)
@@ -111,7 +111,7 @@ def test_a_run_whose_dag_run_was_deleted_goes_on_and_is_forgotten_at_its_end(pro
     task = begun(plane)
     old = task.model_copy(update={"at": task.at - LONGEST_START - timedelta(seconds=1)})
     note_waiting(plane, old)
-    # As of a task that was cleared: it may be on its way to the next try.
+    # A cleared task leaves such an old note: it may be about to start its next try.
     assert look(plane, None) == []
     assert waiting_tasks(plane) == [old]
     assert plane.running("daily") is not None

@@ -66,7 +66,7 @@ class BackfillRequest:
         }
 
     def apply(self) -> str:
-        """The plan that the driver, which now is at work, carries out."""
+        """Return the plan that the driver, which now is at work, carries out."""
         from airflow.sdk.exceptions import TaskDeferred
 
         from tidemill_airflow.bounded_operators import BackfillRun

@@ -61,7 +61,7 @@ def place_of(plane: ControlPlane) -> Any:
 
 
 def waits_for(work: Callable[[], object]) -> Goal:
-    """The goal that a task waits for, without a worker."""
+    """Return the goal that a task waits for, without a worker."""
     from airflow.sdk.exceptions import TaskDeferred
 
     from tidemill_airflow.triggers import GoalTrigger
@@ -73,7 +73,7 @@ def waits_for(work: Callable[[], object]) -> Goal:
 
 
 def ended(plane: ControlPlane, goal: Goal) -> dict[str, Any]:
-    """The event of the trigger, once the driver has ended."""
+    """Return the event of the trigger, once the driver has ended."""
     eventually(lambda: plane.running(goal.pipeline, goal.slot) is None, "it has ended", 60)
     proof = prove(plane, goal)
     told = {"state": proof.state, "message": proof.message, "evidence": dict(proof.evidence)}
@@ -81,7 +81,7 @@ def ended(plane: ControlPlane, goal: Goal) -> dict[str, Any]:
 
 
 def planned(plane: ControlPlane, definition: str) -> str:
-    """Digest of a plan of one day; another one for each definition, as for each offset of the live stream."""
+    """Return the digest of a plan of one day. It differs for each definition and offset of the stream."""
     bounds = parse_bounds("2026-03-01T00:00:00Z", "2026-03-02T00:00:00Z")
     plan = BackfillPlan(pipeline="orders", definition=definition, bounds=bounds, by="record")
     save_plan(plane.store, plane.layout, plan)
@@ -144,7 +144,7 @@ def test_a_run_that_was_told_and_is_cleared_tells_nothing_old(project: SmallProj
 
 
 def test_a_cleared_run_tells_what_was_written_before_if_its_task_could_not(project: SmallProject) -> None:
-    """As when its worker was killed between the driver's end and its word."""
+    """The worker was killed after the driver's end, before the task reported it."""
     from tidemill_airflow.bounded_operators import IncrementalRun
 
     plane = project.plane()
@@ -160,7 +160,7 @@ def test_a_cleared_run_tells_what_was_written_before_if_its_task_could_not(proje
 
 
 def test_a_retry_of_a_task_that_has_told_before_it_was_lost_tells_the_same(project: SmallProject) -> None:
-    """As when its worker was killed before Airflow had its word: the events went with it."""
+    """The worker was killed before Airflow had the task's result, so the events were lost."""
     from tidemill_airflow.bounded_operators import IncrementalRun
 
     plane = project.plane()

@@ -21,7 +21,7 @@ HOSTILE = 'orders: failed: {{ 7*7 }} <script>alert(1)</script> <!channel> "; rm 
 
 @pytest.fixture(autouse=True)
 def home(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    """Airflow makes its folder when it is imported."""
+    """Set AIRFLOW_HOME, because Airflow creates this folder at its import."""
     monkeypatch.setenv("AIRFLOW_HOME", str(tmp_path / "airflow"))
 
 
@@ -40,7 +40,7 @@ def mails(monkeypatch: pytest.MonkeyPatch) -> Iterator[MailServer]:
 
 
 def connect(monkeypatch: pytest.MonkeyPatch, name: str, **connection: Any) -> None:
-    """A connection of Airflow, as a deployment has it."""
+    """Set an Airflow connection, as a deployment does."""
     monkeypatch.setenv(f"AIRFLOW_CONN_{name.upper()}", json.dumps(connection))
 
 
@@ -76,7 +76,7 @@ def test_a_webhook_gets_json_with_the_token_of_its_connection(
             {"conn_type": "http", "host": "a.example", "schema": "https", "port": 8443},
             "https://a.example:8443",
         ),
-        # As Airflow reads the URI https://a.example/x/y.
+        # These are the fields that Airflow reads from the URI https://a.example/x/y.
         ({"conn_type": "https", "host": "a.example", "schema": "x/y"}, "https://a.example/x/y"),
     ],
 )

@@ -27,13 +27,13 @@ from tidemill.errors import SpecError, UnavailableError
 if TYPE_CHECKING:
     from kubernetes.client import Configuration
 
-# What a pod finds of its own account.
+# Token of a pod's service account.
 POD_TOKEN = "token-of-the-pod"
 
 
 @pytest.fixture(autouse=True)
 def airflow(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Iterator[None]:
-    """A process of Airflow, on a machine without a cluster of its own."""
+    """Yield an Airflow process on a machine outside of the cluster."""
     monkeypatch.setenv("AIRFLOW_HOME", str(tmp_path / "airflow"))
     monkeypatch.delenv("KUBERNETES_SERVICE_HOST", raising=False)
     monkeypatch.setenv("KUBECONFIG", str(tmp_path / "missing"))
@@ -52,7 +52,7 @@ def server() -> Iterator[ScriptedApiServer]:
 
 @pytest.fixture
 def pod(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    """This process is in a pod of another cluster."""
+    """Make this process look like a pod of another cluster."""
     from kubernetes.config import incluster_config
 
     for name, constant, text in (

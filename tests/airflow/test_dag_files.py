@@ -1,4 +1,4 @@
-"""This repository's DAG files as Airflow parses them, in a process of its own."""
+"""This repository's DAG files as Airflow parses them, in a separate process."""
 
 from __future__ import annotations
 
@@ -41,7 +41,7 @@ DAILY = {
 # One for all streams together, and one for any of them.
 SINGLE = {"tidemill_streams", "game_day", "shadow_run"}
 
-# A DAG for each verb of `tidemill checkpoint` that changes something.
+# A DAG for each operation of `tidemill checkpoint` that changes something.
 RUNBOOKS = {
     f"checkpoint__{verb}"
     for verb in (
@@ -59,7 +59,8 @@ NOT_RETRIED = {
 # Longest execution_timeout, in seconds: no work holds a worker for longer than a day.
 LONGEST_WORK_SECONDS = 24 * 3600
 
-# What a DAG file must not do while it is parsed: reach out, start something, or change a file.
+# A program that parses the DAG files, during which they must not use the network, start a process or change a
+# file.
 PARSE = """
 import json, os, sys
 from airflow.dag_processing.dagbag import DagBag
@@ -80,7 +81,7 @@ if len(sys.argv) > 3:
 io, heard = heard, []
 open(os.devnull, "w").close()
 read.clear()
-# As in the process of a task, see `airflow.sdk.get_parsing_context`.
+# Set what Airflow sets in the process of a task, see `airflow.sdk.get_parsing_context`.
 os.environ["_AIRFLOW_PARSING_CONTEXT_DAG_ID"] = "incremental__iot_daily_summary"
 of_a_task = DagBag(sys.argv[1] + "/incrementals.py")
 read_for_a_task = list(read)
@@ -140,7 +141,7 @@ def parse(project: Path, work: Path, *second_folder: Path) -> Mapping[str, Any]:
         "TIDEMILL_PROJECT": str(project),
         # Compiled files are Python's own.
         "PYTHONDONTWRITEBYTECODE": "1",
-        # As a deployment may say.
+        # Set options that a deployment may set.
         "TIDEMILL_POOL": DRIVER_POOL,
         "AIRFLOW__CORE__DEFAULT_TASK_RETRIES": "2",
         "AIRFLOW__CORE__MAX_CONSECUTIVE_FAILED_DAG_RUNS_PER_DAG": "3",
@@ -227,7 +228,7 @@ def test_streams_are_reconciled_every_minute_by_one_short_task(parsed: Mapping[s
 def test_what_looks_after_streams_is_never_paused_for_its_failures(parsed: Mapping[str, Any]) -> None:
     pauses = {dag_id: dag["paused_after_failures"] for dag_id, dag in parsed["dags"].items()}
     assert pauses["tidemill_streams"] == pauses["stream__iot_events_bronze"] == 0
-    # How often a scheduled run may fail stays the deployment's to say.
+    # The deployment decides how often a scheduled run may fail.
     assert pauses["incremental__iot_daily_summary"] == 3
 
 
@@ -269,7 +270,7 @@ def test_a_backfill_is_a_dry_run_unless_told_otherwise(parsed: Mapping[str, Any]
 def test_daily_care_is_a_task_for_each_and_a_report(parsed: Mapping[str, Any], dag_id: str) -> None:
     dag = parsed["dags"][dag_id]
     assert (dag["schedule"], dag["catchup"], dag["max_active_runs"]) == ("@daily", False, 1)
-    # A checkpoint or table that needs a person must not end the care for the others.
+    # A checkpoint or table that needs an operator must not end the maintenance of the others.
     assert dag["paused_after_failures"] == 0
     assert dag["tasks"] == DAILY[dag_id]
 

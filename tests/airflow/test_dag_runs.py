@@ -146,7 +146,7 @@ def test_a_backfill_that_somebody_else_approves_returns_rows_and_table_version(a
 
 
 def audited(airflow: Airflow, pipeline: str, verb: str) -> AuditEntry:
-    """The one entry of a verb."""
+    """Return the one entry of an operation."""
     plane = airflow.project.plane()
     (entry,) = [each for each in read_audit(plane.store, plane.layout, pipeline) if each.verb == verb]
     return entry
@@ -323,12 +323,12 @@ def test_a_stream_comes_back_if_the_whole_run_of_its_verb_is_marked_as_failed(ai
         "start": "success",
         "end": "failed",
     }
-    # For other tests; red, because a driver that was killed leaves no receipt.
+    # Stop the stream for other tests. The run fails, because a killed driver leaves no receipt.
     airflow.run("stream__orders", {"action": "stop"})
 
 
 def lose_a_run(airflow: Airflow) -> str:
-    """A driver at work for a task that has failed, as when a worker died in between; its run id."""
+    """Start a driver whose task then fails, as when a worker dies, and return its run id."""
     airflow.project.behave("failing", "exit 65")
     run_id, state = airflow.run("incremental__failing")
     assert state == "failed"
@@ -405,7 +405,7 @@ def test_a_stream_outlives_airflow_and_is_found_again(airflow: Airflow) -> None:
     run_id, state = airflow.run(dag_id, {"action": "start"})
     assert state == "success"
     assert airflow.result(dag_id, run_id, "prove")["run_id"] == before.run_id
-    # The incremental run went on too, and its task, still waiting, sees its end.
+    # The incremental run also continued, and its task, which still waits, sees its end.
     assert plane.running("patient") is not None
     airflow.project.let_go("patient")
     assert airflow.end("incremental__patient", bounded) == "success"

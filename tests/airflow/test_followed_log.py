@@ -27,7 +27,7 @@ def project(bare_project: SmallProject) -> SmallProject:
 
 
 def begun(project: SmallProject) -> tuple[ControlPlane, StartedDriver]:
-    """An incremental run that waits for the test, after its first words."""
+    """Return an incremental run that waits for the test, after its first words."""
     project.hold_back("daily")
     plane = project.plane()
     driver = plane.runtime.start(DriverRun("daily", "incremental", "run-1"), "d1").driver
@@ -41,7 +41,7 @@ def say(driver: StartedDriver, text: str) -> None:
 
 
 class Waiting:
-    """A trigger as the triggerer runs it, where the plane is open already, and what it puts into the log."""
+    """A trigger as the triggerer runs it, with an open control plane, and the lines that it logs."""
 
     def __init__(self, plane: ControlPlane, goal: Goal, shown: dict[str, Any] | None = None) -> None:
         from tidemill_airflow.triggers import GoalTrigger

@@ -30,7 +30,7 @@ def parts(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Parts:
 
 
 def trying(parts: Parts, times_cleared: int) -> threading.Thread:
-    """A try of the task of one DAG run, which was cleared so often."""
+    """Return a try of the task of one DAG run, which was cleared so often."""
     from tidemill_airflow.game_day_operator import PlayGameDay
 
     place: Any = SimpleNamespace(open=lambda: parts.plane, environment="plant", beside="")

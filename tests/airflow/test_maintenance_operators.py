@@ -25,7 +25,7 @@ class Run:
             self.kept["maintain"].append(value)
 
         def pull(task_ids: str | list[str]) -> Any:
-            # As Airflow: all values of tasks in a list, the value of a single one.
+            # Return what Airflow returns: a list for a list of tasks, a single value for one task.
             return self.kept.get(task_ids) if isinstance(task_ids, str) else self.kept["maintain"]
 
         ti = SimpleNamespace(xcom_push=push, xcom_pull=pull)

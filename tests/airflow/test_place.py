@@ -49,7 +49,7 @@ def test_what_no_variable_says_goes_along() -> None:
     north = Place("/opt/worker/project", "north")
     assert north.as_document(WORKER) == {"environment": "north"}
     assert place_from({"environment": "north"}, TRIGGERER) == Place("/srv/triggerer/project", "north")
-    # As triggers of older releases have it.
+    # Triggers of older releases store the whole place.
     whole = {"project": "/opt/project", "environment": "local"}
     assert place_from(whole, TRIGGERER) == Place("/opt/project", "local")
 

@@ -16,7 +16,7 @@ if TYPE_CHECKING:
 
 @pytest.fixture(autouse=True)
 def home(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    """Airflow makes its folder when it is imported."""
+    """Set AIRFLOW_HOME, because Airflow creates this folder at its import."""
     monkeypatch.setenv("AIRFLOW_HOME", str(tmp_path / "airflow"))
 
 
@@ -41,7 +41,7 @@ def test_what_is_not_known_to_be_final_is_retried(error: BaseException) -> None:
 
 
 def test_the_timeout_of_a_task_does_not_count_what_it_waits_for_its_driver() -> None:
-    """Else a bounded run would be given up after `WORK_TIMEOUT`, however well it goes."""
+    """Without this, a bounded run would be given up after `WORK_TIMEOUT` although it makes progress."""
     from airflow.sdk import BaseOperator
     from airflow.sdk.exceptions import TaskDeferred
     from airflow.sdk.execution_time.task_runner import _defer_task

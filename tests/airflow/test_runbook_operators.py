@@ -24,7 +24,7 @@ ORDERS = PIPELINE.replace("payload:\n  json: {schema: order.json}\n", "").replac
     "event_time: {column: at, watermark: 10 minutes}\n", ""
 )
 
-# What the retry policy takes as final (`test_retries.py`).
+# Exceptions that the retry policy treats as final (`test_retries.py`).
 REFUSED = (UsageError, SpecError, DataError, GateRefusedError)
 
 
@@ -38,7 +38,7 @@ def project(bare_project: SmallProject, monkeypatch: pytest.MonkeyPatch) -> Smal
 
 @pytest.fixture
 def orders(project: SmallProject) -> PipelineOnDisk:
-    """The pipeline after five batches."""
+    """Return the pipeline after five batches."""
     return PipelineOnDisk(StorePlace("local", project.folder, {"root": ".data"})).ran(5)
 
 
@@ -50,7 +50,7 @@ def skipped() -> Any:
 
 
 def start_stream(project: SmallProject) -> str:
-    """Start the stream as a person; the driver's run id."""
+    """Start the stream as a user, and return the driver's run id."""
     plane = project.plane()
     request = StreamRequest("orders", "start", "by-hand", WHEN - timedelta(hours=1), "ann")
     assert carry_out(plane, request, 60, lambda _: None).state == "done"

@@ -23,7 +23,7 @@ class Events:
     """Events of one asset, as a task asks for them.
 
     Args:
-        extras: What stands in them, oldest first.
+        extras: Contents of the asset events, oldest first.
     """
 
     def __init__(self, extras: list[dict[str, Any]]) -> None:
@@ -43,7 +43,7 @@ class Task:
     """The task over two streams, run again and again; Airflow keeps its events.
 
     Args:
-        project: Where the streams are.
+        project: Project of the streams.
     """
 
     def __init__(self, project: SmallProject) -> None:

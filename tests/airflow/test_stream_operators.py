@@ -42,7 +42,7 @@ def plane(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Iterator[ControlPl
 
 
 def asked(action: str, until: datetime | None = None) -> Any:
-    """The context of a new DAG run."""
+    """Return the context of a new DAG run."""
     moment = None if until is None else until.isoformat()
     run = SimpleNamespace(run_id=action, run_after=datetime.now(UTC), triggering_user_name="ann")
     return {"dag_run": run, "params": {"action": action, "reason": "broker move", "until": moment}}
@@ -69,7 +69,7 @@ def kills(plane: ControlPlane) -> int:
 
 
 def waited(plane: ControlPlane, work: Callable[[], object], method: str, deadline: str) -> dict[str, Any]:
-    """The event of the trigger that some work ends in; it waits no longer than until `deadline`."""
+    """Return the event of the trigger with which some work ends; the wait ends at `deadline`."""
     from airflow.sdk.exceptions import TaskDeferred
 
     from tidemill_airflow.triggers import GoalTrigger

@@ -22,7 +22,7 @@ HOURLY = {"mode": "incremental", "schedule": "@hourly"}
 
 @pytest.fixture(autouse=True)
 def home(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    """Airflow makes its folder when it is imported."""
+    """Set AIRFLOW_HOME, because Airflow creates this folder at its import."""
     monkeypatch.setenv("AIRFLOW_HOME", str(tmp_path / "airflow"))
 
 
@@ -46,7 +46,7 @@ def times(found: Graph) -> dict[tuple[str, str], datetime | None]:
 
 
 def silver(run: dict[str, Any] | None = None, **facts: Any) -> Seen:
-    """A pipeline from bronze to silver."""
+    """Return a pipeline from bronze to silver."""
     return seen("tidy", run={} if run is None else run, **SILVER, **facts)
 
 
@@ -56,7 +56,7 @@ def test_each_link_has_the_time_of_its_own() -> None:
         ("topic orders", "pipeline orders"): FRESH["progressed_at"],
         ("pipeline orders", "table bronze/orders"): FRESH["batch_committed_at"],
         ("table silver/orders", "pipeline idle"): FRESH["progressed_at"],
-        # Its driver has come back, and has had nothing to commit since.
+        # The driver runs again and has had nothing to commit since.
         ("pipeline idle", "table gold/orders"): None,
     }
 

@@ -20,7 +20,7 @@ from tidemill.control.decide.reconcile_record import ReconcileRecord, keep_recor
 
 @pytest.fixture(autouse=True)
 def home(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    """Airflow makes its folder when it is imported."""
+    """Set AIRFLOW_HOME, because Airflow creates this folder at its import."""
     monkeypatch.setenv("AIRFLOW_HOME", str(tmp_path / "airflow"))
 
 
@@ -32,7 +32,7 @@ def page(tmp_path_factory: pytest.TempPathFactory) -> Iterator[StreamsPage]:
 
 
 def reconciled(page: StreamsPage, **before: float) -> None:
-    """A reconciliation has ended so long ago."""
+    """Record a reconciliation that ended this long ago."""
     plane, at = page.project.plane(), datetime.now(UTC) - timedelta(**before)
     keep_record(plane.store, plane.layout, ReconcileRecord(began_at=at, ended_at=at))
 

@@ -22,7 +22,7 @@ WELL = {"progressed_at": NOW, "batch_id": 7, "batch_committed_at": NOW}
 
 @pytest.fixture(autouse=True)
 def home(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    """Airflow makes its folder when it is imported."""
+    """Set AIRFLOW_HOME, because Airflow creates this folder at its import."""
     monkeypatch.setenv("AIRFLOW_HOME", str(tmp_path / "airflow"))
 
 
@@ -36,7 +36,7 @@ def told(pipeline: Any) -> tuple[str, str, str]:
 
 
 def killed(pipeline: Any) -> Any:
-    """Its newest driver was killed for its memory."""
+    """Return the pipeline whose newest driver was killed for its memory."""
     return ended(pipeline, "killed", ago(minutes=20), termination="OOMKilled, exit 137")
 
 

@@ -266,7 +266,7 @@ def test_a_few_requests_wait_for_storage_and_the_others_are_told_at_once_so_airf
             waiting.enter_context(page.app.state.gate.entered())
         refused = page.get("/api/pipelines/orders/checkpoints")
         assert (refused.status_code, refused.json()["detail"][:16]) == (503, "Storage is slow:")
-        # What needs no storage goes on.
+        # Parts that need no storage still work.
         assert page.get("/api/pipelines/orders").status_code == 200
     assert page.get("/api/pipelines/orders/checkpoints").status_code == 200
 
@@ -393,7 +393,7 @@ def test_a_page_that_cannot_be_made_says_so_and_airflow_starts(
 
     from tidemill_airflow.plugin.streams_plugin import StreamsPlugin
 
-    # As after an upgrade of Airflow that has moved what the page imports.
+    # Let the import fail, as after an Airflow upgrade that moves a module which the page imports.
     monkeypatch.setitem(sys.modules, "tidemill_airflow.plugin.app", None)
     (found,) = StreamsPlugin().fastapi_apps
     for path in ("/", "/api/pipelines"):

@@ -70,14 +70,14 @@ SEES = {
 OF_RECORDS = ("sample", "log", "quarantine/records")
 OF_ALL = ("", "/explanation", "/history", "/ledger", "/checkpoints", "/backfills", "/quarantine")
 
-# In a row, a rejected record and the reason of its rejection.
+# Text that is in a row, in a rejected record and in the reason of its rejection.
 PAYLOAD = "a-row-of-somebody"
 
 Logged = Callable[[str | None], Login]
 
 
 def prepare(project: SmallProject) -> None:
-    """A stream at work with rows, rejected records and a log; one that is stopped; a reader of its table."""
+    """Prepare a stream with rows, rejected records and a log, a stopped one, and a reader of its table."""
     project.declare("orders")
     project.declare("payroll")
     project.declare("sums", READS_ORDERS)
@@ -104,7 +104,7 @@ def prepare(project: SmallProject) -> None:
 
 def make_people(environment: Mapping[str, str]) -> None:
     PEOPLE.make(environment)
-    # As dags/README.md says, for a role of our own; Admin gets every permission that exists.
+    # Run the program in dags/README.md for a custom role; Admin gets every permission that exists.
     text = (ROOT / "dags/README.md").read_text()
     (program,) = re.findall(r"```python\n(.*?)```", text, re.DOTALL)
     assert '"Admin"' in program
@@ -178,7 +178,7 @@ def test_records_need_the_right_to_run_and_the_view(logged: Logged, user: str) -
         ("viewer", {"orders": 0, "payroll": 0, "sums": 0}),
         ("viewer_with_records", {"orders": 0, "payroll": 0, "sums": 0}),
         ("orders_reader", {"orders": 0}),
-        # Those of the stream's own DAG: verbs on checkpoints are DAGs of their own.
+        # Actions of the stream's own DAG. Checkpoint operations have separate DAGs.
         ("orders_operator", {"orders": 3}),
     ],
 )

@@ -1,4 +1,4 @@
-"""The time line of a pipeline's checkpoints, after real verbs on real files."""
+"""The time line of a pipeline's checkpoints, after real operations on real files."""
 
 from __future__ import annotations
 

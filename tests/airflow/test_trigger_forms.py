@@ -13,7 +13,7 @@ from tests.support.fake_driver import ROOT
 from tests.support.small_project import READINGS, STREAM, SmallProject
 from tidemill.errors import UsageError
 
-# Each DAG with a custom form, a mistyped field, and the field that was meant.
+# DAGs with a custom form, each with a mistyped field and the intended field.
 MISTYPED = [
     ("tidemill_backfill", "publsh", "publish"),
     ("stream__orders", "untill", "until"),
@@ -57,7 +57,7 @@ def files_of(project: SmallProject) -> list[Path]:
 
 
 def begin(dag: Any, conf: dict[str, Any]) -> None:
-    """The first task of a run that was triggered with `conf`, as by the API."""
+    """Run the first task of a run that was triggered with `conf`, as by the API."""
     run = SimpleNamespace(
         dag_id=dag.dag_id,
         run_id="manual-1",
@@ -72,7 +72,7 @@ def begin(dag: Any, conf: dict[str, Any]) -> None:
 def test_every_form_has_a_case(dags: dict[str, Any]) -> None:
     with_form = {dag_id for dag_id, dag in dags.items() if dag.params}
     verbs = {dag_id for dag_id in with_form if dag_id.startswith("checkpoint__")}
-    # One form of a verb stands for all: `tests/unit/control/test_verb_forms.py` has each of them.
+    # One operation is enough here, because `tests/unit/control/test_verb_forms.py` tests the form of each.
     assert with_form - verbs == {dag_id for dag_id, *_ in MISTYPED} - verbs
 
 

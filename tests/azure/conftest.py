@@ -39,7 +39,7 @@ def iot_hub(monkeypatch: pytest.MonkeyPatch) -> dict[str, Any]:
 
 
 def source_of(variables: dict[str, str], monkeypatch: pytest.MonkeyPatch) -> dict[str, Any]:
-    """A source as a pipeline declares it; its secret is where a driver finds it."""
+    """Return a source as a pipeline declares it, and put its secret where a driver finds it."""
     missing = [name for name in variables.values() if not os.environ.get(name)]
     assert not missing, f"set {', '.join(missing)}: see tests/azure/README.md"
     monkeypatch.setenv("TIDEMILL_SECRET_HUB_CONNECTION", os.environ[variables["connection"]])

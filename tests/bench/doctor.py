@@ -1,4 +1,4 @@
-"""Prints how long the doctor takes for 1,000 pipelines on a local disk. Limit: 30 s.
+"""Prints the time that the doctor takes for 1,000 pipelines on a local disk. The limit is 30 s.
 
 Each has a checkpoint of some 400 files, what Spark leaves of 100 batches on a local disk, and a table of 60
 commits, so that the gate's look back into the ledger is a full one.
@@ -28,7 +28,7 @@ FIRST = "p0000"
 
 
 def first_pipeline(clinic: Clinic) -> None:
-    """Make one pipeline whole; spare files stand for twins and older batches: listed, not read."""
+    """Write one complete pipeline. Extra files in place of twins and older batches are listed, not read."""
     checkpoint = clinic.healthy(FIRST, COMMITS)
     for folder in ("offsets", "commits"):
         for spare in range(FILES // 2):

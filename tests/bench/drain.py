@@ -60,10 +60,10 @@ class DrainTimes:
     """One drain, in seconds.
 
     Args:
-        batch: What the last batch took in all.
-        batch_ended: From SIGTERM until Spark had recorded its end; 0 if no batch was running.
-        exited: From SIGTERM until the process was gone.
-        refused: Whether a batch that Spark had planned was sent away.
+        batch: Total time of the last batch.
+        batch_ended: Time from SIGTERM until Spark had recorded the batch's end; 0 if no batch was running.
+        exited: Time from SIGTERM until the process had ended.
+        refused: True if a batch that Spark had planned was refused.
     """
 
     batch: float
@@ -113,7 +113,7 @@ def _batch_seconds(driver: DriverProcess, batch_id: int) -> float:
 
 
 def measure(folder: Path, drains: int, events_per_second: float) -> dict[str, list[DrainTimes]]:
-    """So many drains of each pipeline, alternately; then all events are counted."""
+    """Measure this number of drains of each pipeline, alternately, then count all events."""
     with running_broker(BrokerConfig(folder / "broker")) as broker:
         topic = iot_topic(Kafka(broker, folder), partitions=4)
         iot = IotLake(folder / "lake", None, broker.bootstrap_servers, topic)
@@ -132,7 +132,7 @@ def measure(folder: Path, drains: int, events_per_second: float) -> dict[str, li
 
 
 def _count(iot: IotLake, drivers: Drivers, topic: str, events: list[Event]) -> None:
-    """Read the rest, and compare with what was sent."""
+    """Read the rest, and compare the rows with the sent events."""
     send_events(iot.lake.bootstrap_servers, topic, [closing_event()])
     for pipeline in PIPELINES:
         if drivers.start(pipeline, "incremental").wait(START_TIMEOUT_SECONDS) != 0:

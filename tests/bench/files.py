@@ -79,7 +79,7 @@ def source(case: str) -> dict[str, Any]:
 
 
 def measure(root: str, who: str, case: str, writer: str) -> None:
-    """In a process of its own: print seconds, rows and a sum."""
+    """Print seconds, rows and a sum; runs in a separate process."""
     from pyspark.sql import DataFrame
     from pyspark.sql import functions as F
 

@@ -25,7 +25,7 @@ LIMIT = 1.2
 
 
 def grown(folder: Path, commits: int, every: int | None = None) -> SmallFiles:
-    """A table of so many commits."""
+    """Return a table with this number of commits."""
     folder.mkdir()
     table = SmallFiles(folder)
     for number in range(1, commits + 1):
@@ -39,7 +39,7 @@ def grown(folder: Path, commits: int, every: int | None = None) -> SmallFiles:
 
 
 def median_times(tables: dict[str, SmallFiles]) -> dict[str, float]:
-    """Median of a commit to each table, in milliseconds; they are written in turn."""
+    """Return the median of a commit to each table, in milliseconds. The tables are written in turn."""
     times: dict[str, list[float]] = {name: [] for name in tables}
     for _ in range(ROUNDS):
         for name, table in tables.items():

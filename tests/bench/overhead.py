@@ -145,7 +145,7 @@ class Bench:
         return self._answer(table, work, time.perf_counter() - started)
 
     def tidemill(self, writer: str, topic: str, work: Workload) -> Answer:
-        """The same job as a pipeline file."""
+        """Return the same job as a pipeline file."""
         lake = Lake(self._fresh(writer), self.spark, self.servers)
         schema = "iot_event.json"
         shutil.copy(ROOT / "conf/schemas" / schema, lake.folder / "conf/schemas" / schema)
@@ -180,7 +180,7 @@ class Bench:
 
 
 def compare(bench: Bench, work: Workload, rounds: int) -> dict[str, list[float]]:
-    """Ratios by writer; the order of the three jobs turns from round to round."""
+    """Return ratios by writer. The order of the three jobs rotates from round to round."""
     ratios: dict[str, list[float]] = {"arrow": [], "spark": []}
     for number in range(rounds):
         broken = number % 10 == 9
@@ -207,7 +207,7 @@ def compare(bench: Bench, work: Workload, rounds: int) -> dict[str, list[float]]
 
 
 def bootstrap_interval(values: list[float], draws: int = 2000) -> tuple[float, float]:
-    """95 % interval of the median."""
+    """Return the 95 % interval of the median."""
     chance = random.Random(0)
     medians = sorted(statistics.median(chance.choices(values, k=len(values))) for _ in range(draws))
     return medians[int(draws * 0.025)], medians[int(draws * 0.975)]
@@ -223,7 +223,7 @@ def _job_folders(folder: Path) -> Iterator[Path]:
 
 
 def run(workloads: list[Workload], rounds: int) -> dict[str, dict[str, list[float]]]:
-    """Load topics, warm up, compare; ratios by workload and writer."""
+    """Load topics, warm up and compare; return ratios by workload and writer."""
     folder = Path(tempfile.mkdtemp(prefix="tidemill-overhead-"))
     try:
         with running_broker(BrokerConfig(folder / "broker")) as broker:

@@ -143,7 +143,7 @@ def main(*wanted: str) -> None:
             "json, conditions": ({"schema": "checked.json"}, as_json, F.from_json(text, DDL)),
             "csv": ({"schema": "event.json"}, as_csv, F.from_csv(text, DDL)),
             "avro": ({"schema": "event.avsc"}, as_avro, from_avro("value", json.dumps(AVRO))),
-            # Spark's from_protobuf needs a jar that is not among ours; None: no comparison.
+            # Spark's from_protobuf needs a jar that is not installed, so there is nothing to compare with.
             "protobuf": ({"schema": "event.desc", "message": "shop.Event"}, as_protobuf, None),
             "text": ({}, as_csv, F.struct(text.alias("value"))),
         }

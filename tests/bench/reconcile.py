@@ -72,7 +72,7 @@ def serve(folder: Path, parent: Connection[Any, Any]) -> None:
 
 @contextmanager
 def cluster(folder: Path, patch: pytest.MonkeyPatch) -> Iterator[tuple[ControlPlane, Callable[[], int]]]:
-    """A control plane whose streams all run, and how many requests its API server has had."""
+    """Yield a control plane whose streams all run, and the number of requests to its API server."""
     context = multiprocessing.get_context("spawn")
     here, there = context.Pipe()
     process = context.Process(target=serve, args=(folder, there), daemon=True)
@@ -104,7 +104,7 @@ def requests_at(address: str) -> int:
 
 
 def project_at(folder: Path) -> ClusterProject:
-    """The project that the other process has made."""
+    """Return the project that the other process has made."""
     project = object.__new__(ClusterProject)
     object.__setattr__(project, "folder", folder)
     return project
@@ -122,7 +122,7 @@ def kubeconfig_of(address: str) -> dict[str, Any]:
 
 
 def stopped(folder: Path) -> ControlPlane:
-    """A control plane of this machine, whose streams were all stopped."""
+    """Return a control plane of this machine, whose streams were all stopped."""
     for part in ("conf/pipelines", "conf/environments"):
         (folder / part).mkdir(parents=True)
     project = SmallProject(folder)

@@ -1,7 +1,7 @@
-"""`make bench-sinks`: one read to several sinks, against a pipeline of its own for each of them.
+"""`make bench-sinks`: one read for several sinks, compared with a separate pipeline for each sink.
 
 Kafka JSON is read, decoded and written, in one Spark session, the two ways alternately and on the same topic.
-The pipelines of their own run one after the other: their work is compared, not how many machines do it. The
+The separate pipelines run one after the other, so the comparison is of work and not of machines. The
 tables' rows (number and an order-free hash) are compared before any time counts.
 
 Printed are medians of paired ratios, time of one read by time of the separate pipelines, with a bootstrap
@@ -59,11 +59,11 @@ class SinksBench:
         self._source = {"kafka": {"topic": TOPIC, "max_offsets_per_batch": per_batch}}
 
     def one_read(self, sinks: Sequence[dict[str, Any]]) -> tuple[float, Answer]:
-        """All sinks in one pipeline."""
+        """Return all sinks in one pipeline."""
         return self._run([list(sinks)])
 
     def separate(self, sinks: Sequence[dict[str, Any]]) -> tuple[float, Answer]:
-        """A pipeline for each sink, one after the other."""
+        """Return a pipeline for each sink, one after the other."""
         return self._run([[sink] for sink in sinks])
 
     def _run(self, pipelines: Sequence[list[dict[str, Any]]]) -> tuple[float, Answer]:
@@ -101,7 +101,7 @@ class SinksBench:
 
 
 def compare(bench: SinksBench, name: str, rounds: int) -> list[float]:
-    """Ratios of one set of sinks; which way comes first turns from round to round."""
+    """Return ratios of one set of sinks. The order of the two ways alternates from round to round."""
     ratios = []
     for number in range(rounds):
         ways: dict[str, Callable[[Sequence[dict[str, Any]]], tuple[float, Answer]]] = {
@@ -139,7 +139,7 @@ def main() -> None:
             create_topic(broker.bootstrap_servers, "copies", 1, {})
             both = SinksBench(bench, arguments.per_batch)
             for sinks in SINKS.values():
-                # Not counted: code is compiled.
+                # Read once without measuring, because code is compiled.
                 both.one_read(sinks)
             results = {name: compare(both, name, arguments.rounds) for name in SINKS}
             bench.spark.stop()

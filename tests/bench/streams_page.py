@@ -46,7 +46,7 @@ PEOPLE = People(
     users={"admin": ("Admin",), "team": ("Team",)},
 )
 
-# As long as that of a join of two streams with windows.
+# A plan as long as that of a join of two streams with windows.
 PLAN = "== Physical Plan ==\n" + "+- *(1) Project [id#1, at#2, value#3]\n" * 400
 
 
@@ -64,7 +64,7 @@ def prepare(project: SmallProject) -> None:
 
 
 def load(person: Person) -> float:
-    """Milliseconds from the start of the navigation to 1,000 rows that the browser has drawn."""
+    """Return milliseconds from the start of the navigation to 1,000 rows that the browser has drawn."""
     person.page.goto("about:blank")
     person.open("")
     person.page.wait_for_function(f"() => document.querySelectorAll('tr.row').length === {PIPELINES}")
@@ -75,7 +75,7 @@ def load(person: Person) -> float:
 
 
 def refresh(person: Person | Login, part: str = "pipelines") -> float:
-    """Milliseconds for one answer about all pipelines."""
+    """Return milliseconds for one answer about all pipelines."""
     request = urllib.request.Request(
         f"{person.url}/tidemill/api/{part}",
         headers={"Authorization": f"Bearer {person.token}", "Accept-Encoding": "gzip"},
@@ -97,7 +97,7 @@ def requests_of(person: Person) -> Counter[str]:
 
 
 def refreshes_with_fab(folder: Path, project: SmallProject) -> list[float]:
-    """Medians of a refresh of each person, in milliseconds."""
+    """Return medians of a refresh of each person, in milliseconds."""
     medians = []
     with streams_server(folder / "fab", project, FAB, PEOPLE.make) as (server, _):
         for user, sees in (("admin", PIPELINES), ("team", SEEN_BY_TEAM)):

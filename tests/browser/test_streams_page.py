@@ -255,7 +255,7 @@ def test_the_graph_leads_to_a_pipeline_by_keyboard(people: Visitors) -> None:
 
 
 def _moments(page: Page) -> list[str]:
-    """Of the axis of the first chart, when all that is to be drawn is."""
+    """Return the times on the axis of the first chart, after everything is drawn."""
     drawn = "() => new Promise(done => requestAnimationFrame(() => setTimeout(done)))"
     page.evaluate(drawn)
     written: list[str] = page.locator(".charts canvas").first.evaluate("canvas => canvas.written")
@@ -345,7 +345,7 @@ def test_a_held_stream_is_red_its_button_leads_to_its_release_and_released_it_ru
         expect(form.locator("[name=hold]")).to_have_value("audit-1", timeout=SEEN)
         expect(form.locator("[name=pipeline]")).to_have_value("held")
         form.locator("[name=reason]").fill("counted")
-        # By default, a form only asks for the plan.
+        # By default, a form requests only the plan.
         form.locator("[name=dry_run]").uncheck()
         form.get_by_role("button", name="Trigger").click()
         expect(form.get_by_text("The run was asked for.")).to_be_visible(timeout=SEEN)

@@ -11,7 +11,7 @@ from xml.etree import ElementTree
 
 from tests.coverage.rows import REPOSITORY
 
-# `make test` and the targets of the other tiers write here, each a file of its own.
+# Folder into which `make test` and the targets of the other tiers each write a separate file.
 RESULTS = REPOSITORY / ".cache/results"
 
 
@@ -31,7 +31,7 @@ class Result:
 
 
 def read_results(folder: Path = RESULTS) -> dict[str, Result]:
-    """By node id without parameters; of several runs, the newest that had the test."""
+    """Return the newest result of each test, by node id without parameters."""
     found: dict[str, Result] = {}
     for file in sorted(folder.glob("*.xml"), key=lambda one: one.stat().st_mtime):
         found.update(_of_file(file))

@@ -19,9 +19,9 @@ class Row:
 
     Args:
         row_id: Such as `S15`.
-        capability: What it is, in a few words.
-        proven: By each clause that has proof, the node ids of its tests, without parameters: all cases count.
-        missing: By each other clause, why it has none.
+        capability: Short description of the capability.
+        proven: Node ids of the tests of each proven clause, without parameters, because all cases count.
+        missing: Reason why each other clause has no proof.
     """
 
     row_id: str
@@ -31,12 +31,12 @@ class Row:
 
     @property
     def tests(self) -> list[str]:
-        """All tests, each once."""
+        """Return all tests, each once."""
         return list(dict.fromkeys(test for tests in self.proven.values() for test in tests))
 
 
 def load_rows(file: Path = ROWS) -> list[Row]:
-    """All rows, in the order of the file."""
+    """Return all rows, in the order of the file."""
     document = yaml.load(file.read_text(encoding="utf-8"), yaml.CSafeLoader)
     return [
         Row(row_id, row["capability"], row.get("proven", {}), row.get("missing", {}))
@@ -46,6 +46,6 @@ def load_rows(file: Path = ROWS) -> list[Row]:
 
 @cache
 def names_of_tests(file: Path) -> set[str]:
-    """Names of the tests of a file, which is only parsed."""
+    """Return names of the tests of a file, which is only parsed."""
     found = ast.walk(ast.parse(file.read_text(encoding="utf-8")))
     return {n.name for n in found if isinstance(n, ast.FunctionDef) and n.name.startswith("test_")}

@@ -16,7 +16,7 @@ from datetime import datetime
 from tests.coverage.results import RESULTS, Result, read_results
 from tests.coverage.rows import REPOSITORY, Row, load_rows
 
-# What `make test` runs; the others have targets of their own.
+# Tiers that `make test` runs; the others have separate targets.
 TIERS = ("tests/unit/", "tests/spark/", "tests/kafka/", "tests/airflow/")
 
 
@@ -26,8 +26,8 @@ class Verdict:
 
     Args:
         row: The row.
-        failed: Its tests with a case that did not pass.
-        not_run: Its tests without a result.
+        failed: Tests of the row with a case that did not pass.
+        not_run: Tests of the row without a result.
     """
 
     row: Row
@@ -45,13 +45,13 @@ class Verdict:
 
 
 def judge(row: Row, results: Mapping[str, Result]) -> Verdict:
-    """A row by what became of its tests."""
+    """Return the verdict on a row by the results of its tests."""
     failed = [test for test in row.tests if test in results and results[test].failed]
     return Verdict(row, failed, [test for test in row.tests if test not in results])
 
 
 def lines_of(verdict: Verdict) -> list[str]:
-    """The row as the table shows it, and below it all that keeps it from being complete."""
+    """Return the row as the table shows it, and below it all that keeps it from being complete."""
     row = verdict.row
     clauses = f"{len(row.proven)}/{len(row.proven) + len(row.missing)}"
     tests = len(row.tests)
@@ -66,7 +66,7 @@ def lines_of(verdict: Verdict) -> list[str]:
 
 
 def tests_of(rows: Sequence[Row]) -> list[str]:
-    """All tests of the rows, by file."""
+    """Return all tests of the rows, by file."""
     return sorted({test for row in rows for test in row.tests})
 
 

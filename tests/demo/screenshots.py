@@ -28,7 +28,7 @@ LEAST_BATCHES = 12
 
 
 def begin_backfill(api: AirflowApi) -> None:
-    """Of every window that the stream has closed, in chunks of one."""
+    """Start a backfill of six closed windows, in chunks of one window."""
     plane = DEMO.plane()
     status = read_status(plane.store, plane.layout, WINDOWS)
     assert status is not None
@@ -42,7 +42,7 @@ def begin_backfill(api: AirflowApi) -> None:
 
 
 def shoot(person: Person, name: str, part: str = "") -> None:
-    """The window; of a part of a pipeline's page, with its heading on top."""
+    """Take a screenshot of the window, or of a part of a pipeline's page with its heading on top."""
     if part:
         person.page.locator(f"details#{part} summary").click()
         expect(person.page.locator(f"details#{part} table").first).to_be_visible(timeout=SEEN)

@@ -1,4 +1,4 @@
-"""`make demo` and `make demo-stop`, typed as a person types them, and what is seen then."""
+"""`make demo` and `make demo-stop` as a user runs them, and their output."""
 
 from __future__ import annotations
 
@@ -26,7 +26,7 @@ DEMO = Demo(Project(REPOSITORY))
 # Every process of the demo inherits it, also those that outlive `make`.
 MARK = f"TIDEMILL_TEST_OF_DEMO={uuid4().hex}"
 
-# As the demo itself waits for its first windows on a busy machine, with what comes before and behind.
+# Maximum time for the demo to start, show its first windows and stop, on a busy machine.
 TIMEOUT_SECONDS = 600
 
 
@@ -47,7 +47,7 @@ def make(target: str) -> subprocess.CompletedProcess[str]:
 
 
 def processes() -> list[str]:
-    """The command line of each process that the demo has started."""
+    """Return the command line of each process that the demo has started."""
     found = []
     for process in Path("/proc").glob("[0-9]*"):
         try:
@@ -68,7 +68,7 @@ def answers(url: str) -> bool:
 
 @pytest.fixture
 def ended() -> Iterator[None]:
-    """Nothing goes on, whatever becomes of the test; what a person runs here is left alone."""
+    """Stop everything that the test has started, whatever its result, but nothing else."""
     assert find_broker(DEMO.folder / "broker") is None, "a demo runs in this folder: end it by make demo-stop"
     yield
     make("demo-stop")
@@ -89,7 +89,7 @@ def test_a_person_sees_windows_and_alerts_and_ends_all_of_it() -> None:
     assert re.search(r"^rows \d+  windows [1-9]\d*  alerts \d+ ", begun.stdout, re.MULTILINE), begun.stdout
     assert re.search(r"^first windows are committed: [1-9]\d*; all goes on", begun.stdout, re.MULTILINE)
 
-    # It goes on without a terminal: the page is served to who logs in, and rows come into each table.
+    # The demo continues without a terminal: users can log in to the page, and each table gets new rows.
     assert answers(page[1])
     assert {f"stream__{name}" for name in STREAMS} <= set(log_in(*address.groups()).dag_ids())
     plane = DEMO.plane()

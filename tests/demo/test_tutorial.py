@@ -23,7 +23,7 @@ TIMEOUT_SECONDS = 900
 
 @pytest.fixture
 def folder(tmp_path: Path) -> Iterator[Path]:
-    """An empty folder; no driver of a project in it survives the test."""
+    """Yield an empty folder, and stop all drivers of projects in it after the test."""
     yield tmp_path
     subprocess.run(["pkill", "-KILL", "-f", f"--project {tmp_path}"], check=False)
 

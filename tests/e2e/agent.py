@@ -27,24 +27,24 @@ def status(pipeline: str) -> Any:
 
 
 def receipts(pipeline: str) -> list[Any]:
-    """All receipts, oldest first."""
+    """Return all receipts, oldest first."""
     folder = LAYOUT.receipts(pipeline)
     return [STORE.read_json(f"{folder}/{name}") for name in sorted(STORE.list_names(folder))]
 
 
 def epochs(pipeline: str) -> list[Any]:
-    """All claims, in order."""
+    """Return all claims, in order."""
     folder = LAYOUT.epochs(pipeline)
     return [STORE.read_json(f"{folder}/{name}") for name in sorted(STORE.list_names(folder))]
 
 
 def holds(pipeline: str) -> list[str]:
-    """Ids of what forbids a start."""
+    """Return ids of what forbids a start."""
     return [hold.id for hold in read_holds(STORE, LAYOUT, pipeline)]
 
 
 def generation(pipeline: str) -> str | None:
-    """The live one."""
+    """Return the live generation."""
     current = read_current(STORE, LAYOUT, pipeline)
     return None if current is None else current.generation
 
@@ -54,13 +54,13 @@ def batches(pipeline: str) -> CheckpointBatches:
 
 
 def committed(pipeline: str) -> int:
-    """Newest batch in the live checkpoint's commits; -1 before the first."""
+    """Return the newest batch in the live checkpoint's commits; -1 before the first."""
     last = batches(pipeline).last_committed()
     return -1 if last is None else last
 
 
 def begun(pipeline: str) -> int:
-    """Newest batch in the live checkpoint's offsets; -1 before the first."""
+    """Return the newest batch in the live checkpoint's offsets; -1 before the first."""
     last = batches(pipeline).last_planned()
     return -1 if last is None else last
 
@@ -74,7 +74,7 @@ def ledger(table: str, pipeline: str) -> list[list[int | None]]:
 
 
 def rows(table: str, columns: list[str]) -> list[list[Any]]:
-    """All rows of a table."""
+    """Return all rows of a table."""
     found = open_table(LAYOUT.table(table))
     if found is None:
         return []

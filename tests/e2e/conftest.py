@@ -61,7 +61,7 @@ def platform() -> Iterator[Platform]:
             platform.until_healthy(BRONZE)
             yield platform
     except AssertionError as error:
-        # What is there now is gone when the report of a test is made.
+        # Write the report now, because everything is deleted before pytest makes its report.
         error.add_note(report_on(release))
         raise
     finally:
@@ -70,7 +70,7 @@ def platform() -> Iterator[Platform]:
 
 @pytest.fixture(autouse=True)
 def _no_stream_is_left_stopped(request: pytest.FixtureRequest) -> Iterator[None]:
-    """A test that failed with a stream stopped fails alone."""
+    """Start stopped streams after a failed test, so that other tests do not fail as well."""
     yield
     if "platform" in request.fixturenames:
         platform: Platform = request.getfixturevalue("platform")

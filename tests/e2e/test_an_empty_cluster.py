@@ -99,14 +99,14 @@ def test_an_incremental_run_is_one_job_also_when_its_task_is_cleared(platform: P
     followed = []
 
     def is_over() -> bool:
-        # What the driver says is in the task's log while it waits; the triggerer, a pod of its own, has it.
+        # The driver's output is in the task's log while it waits. The triggerer, in another pod, writes it.
         followed.append(f"{DAILY} | " in platform.airflow.log_of(dag_id, run_id, "run"))
         return [task["state"] for task in platform.airflow.tasks(dag_id, run_id)] == ["success"]
 
     until(is_over, "the run is over", RECONCILED_SECONDS)
     assert any(followed)
     assert platform.airflow.end(dag_id, run_id) == "success"
-    # The way to the driver's log stands in the task's own; both tries name the same.
+    # The task's log names the driver's log, and both tries name the same one.
     told = platform.airflow.log_of(dag_id, run_id, "run")
     (name,) = set(re.findall(rf"kubectl logs -n \S+ (?:job/)?({kubernetes_name(DAILY)}-[0-9a-f]{{8}})", told))
     job = platform.streams.get("job", name)

@@ -50,7 +50,7 @@ def get(path: str) -> Request:
 
 
 def ask(platform: Platform, requests: dict[str, Request]) -> dict[str, tuple[int, str]]:
-    """Status, and what the API server says, of each request, asked from inside the driver's pod."""
+    """Return status and message of the API server for each request from inside the driver's pod."""
     platform.until_healthy(WINDOWS)
     inside = ("exec", "--stdin", DRIVER, "--container=driver", "--", "python", "-c", REQUESTER)
     answers = json.loads(platform.streams(*inside, stdin=json.dumps(list(requests.values()))))
@@ -58,7 +58,7 @@ def ask(platform: Platform, requests: dict[str, Request]) -> dict[str, tuple[int
 
 
 def executor(platform: Platform) -> Document:
-    """An executor as Spark makes it: one that runs, without what the cluster has added."""
+    """Return an executor as Spark makes it: a running one without the fields that the cluster has added."""
     pod = platform.executors(WINDOWS)[0]
     kept = {
         key: pod["metadata"][key]
@@ -180,7 +180,7 @@ class Changed:
 
 
 def of_somebody_else(changed: Changed, other_driver: str) -> dict[str, Document]:
-    """Pods that are not what they say, or not their maker's."""
+    """Return pods that claim another identity, or belong to another owner."""
     return {
         "no owner": changed.metadata(lambda metadata: metadata.pop("ownerReferences")),
         "another owner": changed.metadata(lambda each: each["ownerReferences"][0].update(uid=other_driver)),
@@ -197,7 +197,7 @@ def of_somebody_else(changed: Changed, other_driver: str) -> dict[str, Document]
 
 
 def with_what_is_not_theirs(changed: Changed, image: str) -> dict[str, Document]:
-    """Pods that run or read something else."""
+    """Return pods that run or read something else."""
     other = "docker.io/library/debian:bookworm-slim"
     variable = {"secretKeyRef": {"name": f"{NAME}-rpc", "key": "secret"}}
     token = {"serviceAccountToken": {"path": "token"}}
@@ -216,7 +216,7 @@ def with_what_is_not_theirs(changed: Changed, image: str) -> dict[str, Document]
 
 
 def with_something_of_the_node(changed: Changed) -> dict[str, Document]:
-    """Pods that get out of their box."""
+    """Return pods that would break out of their container."""
     own_disk = {"accessModes": ["ReadWriteOnce"], "resources": {"requests": {"storage": "1Gi"}}}
     privileged = {"privileged": True, "allowPrivilegeEscalation": True}
     return {

@@ -31,7 +31,7 @@ STREAMS = f"{NAMESPACE}-streams"
 
 @pytest.fixture(scope="module", autouse=True)
 def restricted_namespaces() -> Iterator[None]:
-    """Airflow's and the streams'; they take restricted pods only, and nothing is ever made in them."""
+    """Create the namespaces of Airflow and the streams, which accept only restricted pods and stay empty."""
     places = [Cluster(NAMESPACE), Cluster(STREAMS)]
     for place in places:
         place.create_namespace()
@@ -77,7 +77,7 @@ def test_the_namespace_refuses_a_pod_that_is_not_restricted() -> None:
 
 
 def pod_of(name: str, template: Document) -> Document:
-    """A pod as its controller would make it, of the namespace's default account."""
+    """Return a pod as its controller would make it, of the namespace's default account."""
     spec = {**template["spec"], "serviceAccountName": "default"}
     # Classes of the same release, which a dry run does not make.
     spec.pop("priorityClassName", None)

@@ -23,7 +23,7 @@ from tidemill.errors import UnavailableError
 NAMESPACE = "tidemill-e2e-connections"
 IMAGE = "docker.io/library/debian:bookworm-slim"
 
-# Who a pod without any rights is.
+# Service account of a pod without any rights.
 ACCOUNT = "powerless"
 
 
@@ -46,7 +46,7 @@ def cluster() -> Iterator[Cluster]:
 
 @pytest.fixture
 def connections(cluster: Cluster, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Iterator[None]:
-    """`outside` is the administrator's kubeconfig; `inside` is what a pod of the powerless account has."""
+    """Add the connections `outside` (administrator's kubeconfig) and `inside` (a pod without rights)."""
     from kubernetes.config import incluster_config
 
     from tidemill_airflow.cluster_connection import settings_by

@@ -1,4 +1,4 @@
-"""Row S38: executors follow the lag, and each row is in the table once although executors come and go."""
+"""Executors scale with the lag, and scaling neither loses nor duplicates a row (row S38)."""
 
 from __future__ import annotations
 
@@ -13,7 +13,7 @@ from tests.support.platform import WINDOWS, Platform
 from tidemill.airflow_names import STREAMS_DAG_ID
 from tidemill.engine.kubernetes_conf import IDLE_SECONDS
 
-# Of values.yaml: one executor to three, of one core each.
+# A size in values.yaml with one to three executors of one core each.
 SIZE, MOST = "elastic", 3
 
 # More events a second than one core keeps up with, so that tasks of four partitions wait for longer than the
@@ -29,7 +29,7 @@ GONE_SECONDS = IDLE_SECONDS + 240
 
 @contextmanager
 def elastic(platform: Platform) -> Iterator[None]:
-    """Run the stream with another size for the length of a `with` block, without reconciliation."""
+    """Run the stream with another size during a `with` block, without reconciliation."""
     declaration = with_run(declared(platform, WINDOWS), size=SIZE)
     project = with_declaration(platform, WINDOWS, declaration)
     platform.airflow.unpause(STREAMS_DAG_ID, is_paused=True)
@@ -44,7 +44,7 @@ def elastic(platform: Platform) -> Iterator[None]:
 
 
 def executors(platform: Platform) -> set[str]:
-    """Names of those that run."""
+    """Return the names of the running executors."""
     return {pod["metadata"]["name"] for pod in platform.executors(WINDOWS)}
 
 
@@ -65,7 +65,7 @@ def test_executors_are_added_as_lag_grows_and_go_when_it_is_gone(platform: Platf
         assert len(many) <= MOST
         platform.assert_exact()
         until(lambda: len(executors(platform)) == 1, "those above the least go", GONE_SECONDS)
-        # What is left works on, and so does the driver that has lost some.
+        # The remaining executors continue, and so does the driver that has lost some.
         platform.feed(500)
         platform.assert_exact()
         assert uid_of(platform.until_healthy(WINDOWS)) == uid_of(driver)

@@ -107,7 +107,7 @@ def test_scaled_to_nothing_it_drains_and_scaled_to_two_only_the_first_pod_goes_o
 
 
 def kill_in_container(platform: Platform) -> None:
-    """SIGKILL to the driver's process; the kubelet starts its container again, in the same pod."""
+    """Send SIGKILL to the driver's process. The kubelet restarts its container in the same pod."""
     platform.streams("exec", POD, "--container=driver", "--", "python", "-c", KILL)
 
 
@@ -141,7 +141,7 @@ def in_a_batch(platform: Platform) -> int | None:
 
 
 def life_of(platform: Platform) -> set[str]:
-    """The container of the driver that runs now; none while there is none."""
+    """Return the container of the running driver; empty if there is none."""
     pod = platform.driver(WINDOWS)
     return set() if pod is None else {life.container for life in lives_in(pod) if life.ended is None}
 

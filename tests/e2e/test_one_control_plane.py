@@ -40,7 +40,7 @@ def quota_status(platform: Platform) -> object:
 
 
 def a_laptop(platform: Platform) -> tuple[str, ...]:
-    """Global options of a command line that is another control plane."""
+    """Return global options of a command line that is another control plane."""
     made = ("python", "-c", LAPTOP, PROJECT_FOLDER, RELEASE_FILE, FOLDER)
     platform.cluster(*platform.in_scheduler(*made))
     return ("--project", FOLDER, "--env", "local")

@@ -40,7 +40,7 @@ STARTED_SECONDS = 500
 
 
 class Rounds:
-    """The story of one test: what was done, and what came of it."""
+    """The moves of one test, and their results."""
 
     def __init__(self, platform: Platform, watch: PodWatch, chance: random.Random) -> None:
         self.done: Counter[str] = Counter()
@@ -60,7 +60,7 @@ class Rounds:
         }
 
     def play(self, *moves: str) -> None:
-        """Rounds: a move each, and whatever a driver can do until the next."""
+        """Play rounds: make one move in each, and let the driver run until the next."""
         for move in moves:
             self._play(move)
 
@@ -93,7 +93,7 @@ class Rounds:
 
 
 def moves_of(rounds: int, chance: random.Random) -> tuple[list[str], list[str]]:
-    """So many moves, before and after the release is installed again, which is one of them."""
+    """Return this number of moves, before and after the release is reinstalled, which is one of them."""
     moves = chance.choices(list(MOVES), list(MOVES.values()), k=rounds - 1)
     middle = chance.randrange(rounds)
     return moves[:middle], moves[middle:]
@@ -119,7 +119,7 @@ def test_whatever_is_done_to_a_stream_never_makes_two_drivers(
         platform.until_healthy(WINDOWS)
         assert watch.is_watching()
     assert at_once(watch.lives.values()) == []
-    # Of all others, the watch has seen how the container ended.
+    # The watch has seen how the containers of all other lives ended.
     forced = [life for life in watch.lives.values() if life.cut_short]
     assert len(forced) <= rounds.done["force-delete"]
     assert rounds.done == Counter([*before, INSTALL_AGAIN, *after])

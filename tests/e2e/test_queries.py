@@ -41,7 +41,7 @@ def test_the_query_of_a_running_stream_is_told_by_command_line_port_and_sparks_o
     assert all(found["state"] in AT_WORK and found["active"] for found in listed.values())
     assert [found["exception"] for found in listed.values()] == [None, None]
     query = listed[WINDOWS]["query"]
-    # Its container may have been killed by a test before.
+    # An earlier test may have killed the container.
     process, _, restarts = listed[WINDOWS]["driver"]["process"].partition(", ")
     assert (process, bool(restarts)) == (f"pod {kubernetes_name(WINDOWS)}-0", restarts_of(driver) > 0)
     assert [source["description"] for source in query["sources"]] == ["KafkaV2[Subscribe[iot_events]]"]
@@ -52,7 +52,7 @@ def test_the_query_of_a_running_stream_is_told_by_command_line_port_and_sparks_o
         see_the_port(url, query, platform.committed(WINDOWS))
     with opened(query["spark_ui"]) as url:
         see_sparks_ui(url, query["query_run_id"], secret_of(platform))
-    # Whatever was asked, it is the same driver, and it goes on.
+    # The same driver continues after all requests.
     assert uid_of(platform.until_healthy(WINDOWS)) == uid_of(driver)
     platform.feed(100)
     platform.assert_exact()
@@ -71,7 +71,7 @@ def opened(told_how: str) -> Any:
 
 
 def see_one(platform: Platform, query: dict[str, Any]) -> None:
-    """By the beginning of its id, as a person reads it."""
+    """Check the query that `queries show` finds by the first digits of its id."""
     shown = platform.tidemill("queries", "show", query["id"][:8])
     for part in (query["id"], query["query_run_id"], query["http"], query["spark_ui"]):
         assert part in shown

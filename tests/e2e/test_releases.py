@@ -1,4 +1,4 @@
-"""Upgrade and rollback: streams go on, or are drained, gated and replaced where their definition changed."""
+"""Upgrade and rollback: streams continue, or if their definition changed, are drained, gated and replaced."""
 
 from __future__ import annotations
 
@@ -32,7 +32,7 @@ def replaced(platform: Platform, uid: str | None) -> None:
 
 
 def trigger(platform: Platform) -> str:
-    """The trigger of the declaration that the stream runs with."""
+    """Return the trigger of the declaration that the stream runs with."""
     declaration = yaml.safe_load(platform.streams.config(kubernetes_name(WINDOWS))["pipeline.yaml"])
     return str(declaration["run"]["trigger"])
 
@@ -68,7 +68,7 @@ def test_an_image_that_no_node_has_is_given_up_for_the_one_before(platform: Plat
         assert uid_of(back) != uid_of(pod)
         platform.until_batch(BRONZE)
         assert "it runs the version before" in platform.until_reconciled()
-        # As if nothing had been: what is declared again is what runs.
+        # After the rollback, the declared version is the running one again, so nothing restarts.
         platform.release.rollback()
         platform.until_reconciled()
         assert uid_of(platform.driver(BRONZE)) == uid_of(back)
@@ -77,7 +77,7 @@ def test_an_image_that_no_node_has_is_given_up_for_the_one_before(platform: Plat
 
 
 def image_of(platform: Platform) -> str | None:
-    """The image of the stream's pod, whether it runs or not."""
+    """Return the image of the stream's pod, whether it runs or not."""
     driver = platform.driver(BRONZE)
     return None if driver is None else str(driver["spec"]["containers"][0]["image"])
 

@@ -1,4 +1,4 @@
-"""The runtime against a real cluster, with drivers that only sleep: what its double in memory stands for."""
+"""The runtime with a real cluster and drivers that only sleep, to verify the API server in memory."""
 
 from __future__ import annotations
 
@@ -23,7 +23,7 @@ from tidemill.spec.project import Pipeline
 
 NAMESPACE = "tidemill-e2e-runtime"
 
-# In every cluster that `make e2e` uses: the images are made from it.
+# An image in every cluster that `make e2e` uses, because it is the base of the images.
 IMAGE = "docker.io/library/debian:bookworm-slim"
 
 SLEEPS = "trap 'echo drained; exit 0' TERM; echo awake; sleep 1000 & wait"
@@ -37,7 +37,7 @@ CRASHES = "echo 'as the test wants' >&2; exit 70"
 
 
 def driver(script: str) -> DriverProgram:
-    """A driver that is a shell script."""
+    """Return a driver that is a shell script."""
 
     def arguments(_pipeline: Pipeline, _run: DriverRun) -> list[str]:
         return [script]

@@ -27,7 +27,7 @@ EVERY_VERB = {"get", "list", "watch", "create", "update", "patch", "delete"}
 LOOKS = {"get", "list"}
 OBJECTS = ("configmaps", "services", "statefulsets", "poddisruptionbudgets", "jobs")
 
-# All that the accounts may do in the streams' namespace; elsewhere, and where Airflow is, nothing.
+# All rights of the accounts in the streams' namespace. They have none elsewhere, not even in Airflow's.
 MAY = {
     f"{NAME}-airflow": {
         "namespaces": {"get"},
@@ -36,7 +36,7 @@ MAY = {
         "events": {"get", "list"},
         **dict.fromkeys(OBJECTS, EVERY_VERB),
     },
-    # For the Streams page.
+    # These rights are for the Streams page.
     f"{NAME}-api-server": {
         "namespaces": {"get"},
         "pods/log": {"get"},
@@ -47,7 +47,7 @@ MAY = {
     f"{NAME}-executor": {},
 }
 
-# What every account of a cluster may ask about itself.
+# Requests about itself that every account of a cluster may make.
 ABOUT_ONESELF = {"selfsubjectreviews", "selfsubjectaccessreviews", "selfsubjectrulesreviews"}
 
 TOKEN = "/var/run/secrets/kubernetes.io/serviceaccount"
@@ -87,7 +87,7 @@ def rules(platform: Platform, account: str, namespace: str) -> dict[str, set[str
         "create",
         "--filename=-",
         "--output=json",
-        # Who looks at schemas first needs more rights than these have.
+        # A client that reads schemas first needs more rights than these accounts have.
         "--validate=false",
         user,
         "--as-group=system:serviceaccounts",
@@ -101,7 +101,7 @@ def rules(platform: Platform, account: str, namespace: str) -> dict[str, set[str
 
 
 def all_pods(platform: Platform) -> list[Document]:
-    """Pods of the chart, drivers and executors."""
+    """Return pods of the chart, drivers and executors."""
     pods = [*platform.cluster.pods(PLATFORM), *platform.streams.pods(PLATFORM)]
     components = {pod["metadata"]["labels"].get("app.kubernetes.io/component") for pod in pods}
     assert {"scheduler", "driver", "executor"} <= components
@@ -222,7 +222,7 @@ def test_no_secret_stands_anywhere_but_in_secrets(platform: Platform) -> None:
 
 
 def secret_values(platform: Platform) -> dict[str, str]:
-    """Every value that the release keeps secret."""
+    """Return every value that the release keeps secret."""
     found = {}
     for place in (platform.cluster, platform.streams):
         # Helm's own record of the release is a Secret that holds the others.

@@ -1,4 +1,4 @@
-"""Verbs that need Spark but no driver: requested in Airflow or typed in the scheduler, which has no Spark."""
+"""Operations that need Spark but no driver, requested in Airflow or in the scheduler, which has no Spark."""
 
 from __future__ import annotations
 
@@ -24,7 +24,7 @@ PART_TIMEOUT_SECONDS = 300
 # Seconds for a game day next to live streams, on a machine that is also busy with other work.
 GAME_DAY_TIMEOUT_SECONDS = 1_800
 
-# Kills the process of a verb in the pod in which it was typed.
+# Kills the process of an operation in the pod in which it was typed.
 KILL = """
 import os, pathlib, signal, sys
 for path in pathlib.Path("/proc").glob("[0-9]*/cmdline"):
@@ -35,7 +35,7 @@ for path in pathlib.Path("/proc").glob("[0-9]*/cmdline"):
 
 
 def parts(platform: Platform) -> list[Document]:
-    """Jobs of the pipeline's parts, oldest first."""
+    """Return jobs of the pipeline's parts, oldest first."""
     jobs = platform.streams.list("jobs", PARTS)
     return sorted(jobs, key=lambda job: job["metadata"]["creationTimestamp"])
 

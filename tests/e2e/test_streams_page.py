@@ -36,7 +36,7 @@ def answer(platform: Platform, path: str) -> Any:
 
 
 def overview(platform: Platform) -> dict[str, dict[str, Any]]:
-    """All pipelines by name, once there was a look without a problem."""
+    """Return all pipelines by name, after a refresh without a problem."""
 
     def looked() -> Any:
         found = answer(platform, "/pipelines")
@@ -79,7 +79,7 @@ def at_work(platform: Platform) -> dict[str, dict[str, Any]] | None:
 
 
 def see_the_ledger(platform: Platform) -> None:
-    """Batches of the live generation as the table in storage has them, newest first; a rewind's are older."""
+    """Check that the page shows the live generation's batches in the table, newest first."""
     lines = answer(platform, f"/pipelines/{WINDOWS}/ledger?limit=50")
     live = platform.agent.ask("generation", pipeline=WINDOWS)
     shown = [
@@ -96,14 +96,14 @@ def see_the_ledger(platform: Platform) -> None:
 
 
 def see_that_it_cannot_write(platform: Platform) -> None:
-    """An attacker who controls the API server cannot write to the lake."""
+    """Check that an attacker who controls the API server cannot write to the lake."""
     target = f"deployment/{NAME}-api-server"
     with pytest.raises(RefusedError, match="Read-only file system"):
         platform.cluster("exec", target, "--container=api-server", "--", "touch", f"{platform.root}/written")
 
 
 def see_the_log(platform: Platform) -> None:
-    """Only users who may read the view of records see the log; by default, no user may."""
+    """Check that only users with the right to read records see the log; by default, no user has it."""
     code, text = platform.airflow.page(f"{PAGE}/pipelines/{WINDOWS}/log")
     assert code == 403, text
     platform.cluster(*platform.in_scheduler("python", "-c", GRANT, "Admin"))

@@ -1,4 +1,4 @@
-"""The environment file of a release: what was given, and what the release knows, as drivers will read it."""
+"""The environment file of a release as drivers read it, with the given values and the release's facts."""
 
 from __future__ import annotations
 

@@ -83,7 +83,7 @@ class Network:
 
 
 def where(pod: str) -> str:
-    """Its namespace."""
+    """Return the namespace of the pod."""
     return STREAMS if pod in STREAM_PODS else AIRFLOW
 
 
@@ -92,7 +92,7 @@ PARTS = ("api-server", "scheduler", "dag-processor", "triggerer")
 
 
 def needed() -> Iterator[tuple[str, str | None, int]]:
-    """Every connection that the trial needs, name look-ups aside."""
+    """Yield every connection that the trial needs, name look-ups aside."""
     yield from ((part, "database", 5432) for part in (*PARTS, "migrate"))
     yield from ((part, "api-server", 8080) for part in ("scheduler", "triggerer", "dag-processor"))
     yield from (("api-server", "scheduler", 8793), ("api-server", "triggerer", 8794))

@@ -66,7 +66,7 @@ def test_streams_keep_the_priority_class_that_they_were_started_with() -> None:
     before = of_kind(render("azure"), "PriorityClass")
     policies = [each["metadata"]["annotations"]["helm.sh/resource-policy"] for each in before.values()]
     assert policies == ["keep", "keep"]
-    # A class cannot be changed, and it is the whole cluster's.
+    # A PriorityClass is immutable and cluster-scoped. So another value or namespace needs another name.
     values = {"priorityClasses": {"streams": 1000000, "controlPlane": 60000}}
     for after in (render("azure", values=values), render("azure", namespace="other")):
         assert not set(before) & set(of_kind(after, "PriorityClass"))

@@ -55,7 +55,7 @@ def test_an_image_with_a_digest_is_that_one_everywhere() -> None:
 
 def test_a_release_has_a_name_with_which_all_its_pods_can_be_made() -> None:
     documents = render("evaluation", release="r" * 42)
-    # What a controller adds to a name where it becomes a label, which has 63 characters at most.
+    # Suffix that a controller adds to a name when it becomes a label of at most 63 characters.
     added = {"StatefulSet": len("-1234567890"), "Job": 0, "Service": 0}
     lengths = [
         len(each["metadata"]["name"]) + added[each["kind"]] for each in documents if each["kind"] in added

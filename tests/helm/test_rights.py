@@ -32,7 +32,7 @@ CONTROL_PLANE = {
     ("batch", "jobs"): OBJECTS,
 }
 LOOKS = frozenset({"get", "list"})
-# Of the API server, for the Streams page.
+# Rights of Airflow's API server, for the Streams page.
 VIEW = {
     ("", "namespaces"): frozenset({"get"}),
     ("", "pods/log"): frozenset({"get"}),
@@ -43,7 +43,7 @@ VIEW = {
     ("batch", "jobs"): LOOKS,
 }
 DRIVER = {("", "pods"): SPARK}
-# Of the Job that gives both namespaces one volume, for as long as it runs.
+# Rights of the Job that gives both namespaces one volume. They exist only while the Job runs.
 CLAIMS = {("", "persistentvolumeclaims"): frozenset({"get"})}
 VOLUMES = {("", "persistentvolumes"): frozenset({"get", "create"})}
 
@@ -82,7 +82,7 @@ def test_only_the_job_that_shares_a_volume_has_rights_beyond_namespaces(evaluati
     roles = of_kind(evaluation, "ClusterRole")
     assert {name: rights(role) for name, role in roles.items()} == {"tidemill-tidemill-volume": VOLUMES}
     (binding,) = of_kind(evaluation, "ClusterRoleBinding").values()
-    # Not where drivers could take it on.
+    # The account is in Airflow's namespace, where drivers cannot use it.
     account = {"kind": "ServiceAccount", "name": "tidemill-volume", "namespace": AIRFLOW}
     assert binding["subjects"] == [account]
     own = [each for each in evaluation if each["metadata"]["name"].endswith("-volume")]
@@ -186,7 +186,7 @@ def test_what_reads_dag_files_has_neither_data_nor_secrets_of_drivers() -> None:
 
 
 def api_server(documents: list[Document]) -> tuple[Document, dict[str, Document], dict[str, Document]]:
-    """The API server's pod, its mounts by path and its volumes by name."""
+    """Return the API server's pod, its mounts by path and its volumes by name."""
     pod: Document = dict(pod_templates(documents))["Deployment/tidemill-api-server"]["spec"]
     mounts = {each["mountPath"]: each for each in pod["containers"][0]["volumeMounts"]}
     return pod, mounts, {each["name"]: each for each in pod["volumes"]}

@@ -1,4 +1,4 @@
-"""An upgrade, a rollback and an uninstall leave alone what streams stand on."""
+"""An upgrade, a rollback and an uninstall do not change the objects that streams need."""
 
 from __future__ import annotations
 
@@ -89,7 +89,7 @@ def test_parts_that_cannot_be_changed_on_a_cluster_do_not_change(
 
 
 def frozen(documents: list[Document]) -> dict[str, Any]:
-    """Selectors of all workloads, and what else of a StatefulSet the API server refuses to change."""
+    """Return selectors of all workloads, and other immutable parts of StatefulSets."""
     return {
         f"{each['kind']}/{each['metadata']['name']}": (
             each["spec"]["selector"],
@@ -113,7 +113,7 @@ def test_an_uninstall_leaves_the_namespace_alone_where_nothing_is_to_be_kept() -
     documents = render("evaluation", values={"data": {"persistence": {"keep": False}}})
     kept = [each["kind"] for each in documents if "annotations" in each["metadata"] and
             "helm.sh/resource-policy" in each["metadata"]["annotations"]]  # fmt: skip
-    # What others put into the namespace is not the release's to delete.
+    # The release must not delete objects that others have created in the namespace.
     assert kept == ["Namespace"]
 
 

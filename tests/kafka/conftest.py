@@ -58,7 +58,7 @@ def _restartable_folder(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Pa
 
 @pytest.fixture
 def restartable(_restartable_folder: Path) -> BrokerConfig:
-    """Another broker, to stop and kill; it runs when the test begins."""
+    """Return another broker, which a test may stop and kill. It runs when the test begins."""
     config = BrokerConfig(_restartable_folder)
     if find_broker(config.data_dir) is None:
         start_broker(config)

@@ -1,4 +1,4 @@
-"""Backfills in chunks: one that ends between them goes on with those that are left."""
+"""Backfills in chunks: one that ends between two chunks continues with the remaining ones."""
 
 from __future__ import annotations
 
@@ -26,7 +26,7 @@ __all__ = ["orders"]
 
 @pytest.mark.soak
 def test_a_backfill_in_chunks_goes_on_with_those_that_are_left(orders: Orders) -> None:
-    """Killed after a chunk, and in the next one when its rows are in the table, while the stream goes on."""
+    """It is killed after a chunk, and in the next one after its rows are written, while the stream runs."""
     pipeline = orders.pipeline("paid", FILTER)
     orders.send(20)
     orders.send(4, without="price")

@@ -40,7 +40,7 @@ from pyspark.sql import functions as F
 def transform(orders):
     return orders.groupBy("id").agg(F.max_by("price", "at").alias("price"), F.max("at").alias("at"))
 """
-# As an earlier version of the code read the time.
+# An earlier version of the code, which reads the time differently.
 AN_HOUR_LATER = """
 from pyspark.sql import functions as F
 

@@ -82,7 +82,7 @@ def reasons(orders: Orders) -> list[str]:
 
 @pytest.mark.soak
 def test_an_event_leaves_the_quarantine_once_its_window_counts_it(orders: Orders) -> None:
-    """Of windows, only events in the range are in the table; others stay where they are."""
+    """Only events in the range of the windows move into the table; others stay in the quarantine."""
     pipeline = orders.pipeline("windows", WINDOWS.format(window='"5 minutes"'))
     orders.send(20, without="price")
     orders.send(20)
@@ -121,7 +121,7 @@ def test_a_late_order_leaves_the_table_of_late_ones_once_its_window_counts_it(or
 
 
 def counted_and_late(orders: Orders) -> tuple[int, int]:
-    """Orders of windows that are over, and orders that came too late for theirs."""
+    """Return orders of windows that are over, and orders that came too late for theirs."""
     late = [(row["partition"], row["offset"]) for row in orders.lake.late("windows")]
     assert len(late) == len(set(late))
     return sum(count for *_, count in windows_of(orders)), len(late)

@@ -34,7 +34,7 @@ def values(broker: BrokerProcess, topic: str) -> list[bytes | None]:
 
 
 def refusal(options: dict[str, str | int | float | bool]) -> int:
-    """Code of the first error that a client with these options meets, beyond a connection that broke.
+    """Return code of the first error that a client with these options meets, beyond a connection that broke.
 
     On a busy machine librdkafka may see the broker hang up before it has read why.
     """

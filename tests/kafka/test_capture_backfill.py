@@ -33,12 +33,12 @@ def places(hub: CapturedHub, table: str = "silver/readings") -> list[tuple[int, 
 
 
 def all_of(count: int) -> list[tuple[int, int, int]]:
-    """Each of so many events once, where it came in."""
+    """Return this number of events, each once, with its position."""
     return sorted((number % 2, number // 2, number) for number in range(count))
 
 
 def archived(hub: CapturedHub) -> LakePipeline:
-    """80 events were read live and archived, in files that overlap; the hub has forgotten the oldest."""
+    """Return a pipeline that has read 80 events, archived in overlapping files; the hub lost the oldest."""
     pipeline = hub.pipeline()
     hub.send(80)
     pipeline.run_incremental()

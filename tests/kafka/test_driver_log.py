@@ -68,7 +68,7 @@ def test_a_driver_prints_nothing_of_a_record_good_broken_or_poison(
     assert "batch" in {line["event"] for line in lines_of(searching)}
     assert [line for line in (failing.output + searching.output).splitlines() if MARK in line] == []
     assert [str(file) for file in told_by(lake) if MARK.encode() in file.read_bytes()] == []
-    # What helps is there: conditions, classes, and the lines of the transform.
+    # The log has the facts that help: conditions, classes, and the lines of the transform.
     file = lake.folder / "spark_apps/transforms/fails.py"
     (failed,) = (line for line in lines_of(failing) if line["event"] == "failed")
     assert failed["facts"]["reason"] in (
@@ -81,7 +81,7 @@ def test_a_driver_prints_nothing_of_a_record_good_broken_or_poison(
 
 
 def told_by(lake: Lake) -> list[Path]:
-    """All files of the pipeline but its rows and its quarantine, and what is recorded for it."""
+    """Return all files of the pipeline except its rows and its quarantine, and its recorded facts."""
     state = lake.root / "state"
     files = [file for file in state.rglob("*") if file.is_file() and "poison" not in file.parts]
     assert {"status.json", "query.json"} <= {file.name for file in files}
@@ -89,13 +89,13 @@ def told_by(lake: Lake) -> list[Path]:
 
 
 def lines_of(driver: DriverProcess) -> list[dict[str, Any]]:
-    """Its own lines, without Java's."""
+    """Return the driver's own lines, without Java's."""
     return [json.loads(line) for line in driver.output.splitlines() if line.startswith("{")]
 
 
 AT = "\tat org.apache.spark.rdd.RDD.iterator(RDD.scala:338)"
 
-# What is logged, and what is printed of it.
+# Log lines, and the part of each that is printed.
 TEXTS = {
     "Exception in task 0.0 in stage 3.0": "Exception in task 0.0 in stage 3.0",
     f"Lost task (executor 1): java.lang.NumberFormatException: For input string: {MARK}\n{AT}": (

@@ -63,7 +63,7 @@ def send(kafka: Kafka, topic: str, events: list[Event]) -> None:
 
 
 def delete(lake: Lake, table: str, condition: str) -> None:
-    """By hand, as a person who repairs a table would."""
+    """Delete rows by hand, as a user who repairs a table would."""
     lake.spark.sql(f"DELETE FROM delta.`{lake.root}/tables/{table}` WHERE {condition}")
 
 
@@ -245,7 +245,7 @@ def refused(iot: IotLake, start: str, end: str) -> UsageError:
 def expire(kafka: Kafka, topic: str, before: dict[int, int]) -> None:
     """Let the broker forget records, as retention does."""
     positions: list[Any] = [TopicPartition(topic, partition, offset) for partition, offset in before.items()]
-    # Its answers come only as long as it lives.
+    # Keep a reference to the client, because it answers only while it exists.
     admin = AdminClient({"bootstrap.servers": kafka.bootstrap_servers})
     for deleted in admin.delete_records(positions).values():
         deleted.result()

@@ -136,7 +136,7 @@ def test_a_batch_that_the_same_run_repeats_leaves_the_committed_records_alone(
 
 
 def committed_files(lake: Lake) -> dict[str, bytes]:
-    """Content of each data file that the quarantine table's log names."""
+    """Return content of each data file that the quarantine table's log names."""
     files = DeltaTable(str(lake.root / "quarantine/readings")).file_uris()
     return {file: Path(file).read_bytes() for file in files}
 

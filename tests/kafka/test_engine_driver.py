@@ -113,7 +113,7 @@ def test_a_driver_outlives_a_missing_broker_a_missing_topic_and_a_crash_of_the_b
         send_events(servers, "outages", events[100:])
         until_bronze_has(iot, driver, 300)
 
-        # Its source is empty, and it looks again and again: that is progress.
+        # The source is empty and the driver polls it repeatedly, which counts as progress.
         drivers.wait_for_status(BRONZE, driver, "waiting")
         empty_at = said(drivers).source_empty_at
         eventually(lambda: said(drivers).source_empty_at != empty_at, "it looks again", START_TIMEOUT_SECONDS)
@@ -153,7 +153,7 @@ def stall(drivers: Drivers, driver: DriverProcess, within: timedelta) -> Stall |
 
 
 def until_stalled(drivers: Drivers, driver: DriverProcess, error: str) -> None:
-    """It lives, says so, and makes no progress."""
+    """Wait until the driver is alive and reports it, but makes no progress."""
 
     def is_told() -> bool:
         assert driver.is_running(), driver.output[-3000:]

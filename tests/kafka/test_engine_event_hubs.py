@@ -36,7 +36,7 @@ def lake(tmp_path: Path, spark: SparkSession, kafka: Kafka) -> Lake:
 
 
 def encrypted(kafka: Kafka) -> dict[str, Any]:
-    """The environment's own brokers, reached with a password and TLS."""
+    """Return the environment's own brokers, reached with a password and TLS."""
     return {
         "bootstrap_servers": kafka.broker.listeners[SASL_SSL],
         "security": {
@@ -127,7 +127,7 @@ def test_a_driver_writes_the_secret_nowhere(kafka: Kafka, lake: Lake, drivers: D
 
 
 def with_secret(folder: Path) -> list[Path]:
-    """Files of the project, its storage and its logs that hold a part of the key."""
+    """Return files of the project, its storage and its logs that hold a part of the key."""
     files = [path for path in folder.rglob("*") if path.is_file()]
     assert len(files) > 10
     return [path for path in files if KEY_PART in path.read_bytes()]

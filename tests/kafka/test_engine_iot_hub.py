@@ -53,7 +53,7 @@ def message(number: int) -> Record:
 
 
 def captured(number: int) -> Event:
-    """The same message as Capture keeps it: texts and whole numbers in two maps."""
+    """Return the same message as Capture stores it: texts and integers in two maps."""
     system = {
         "iothub-connection-device-id": f"d{number}",
         "iothub-connection-auth-method": '{"scope":"device","type":"sas","issuer":"iothub"}',
@@ -68,7 +68,7 @@ def captured(number: int) -> Event:
 
 
 def rows(lake: Lake) -> list[dict[str, Any]]:
-    """All but the times at which broker and archive took the messages."""
+    """Return all columns except the times at which broker and archive accepted the messages."""
     kept = lake.rows("bronze/messages")
     return sorted(
         ({name: value for name, value in row.items() if name != "kafka_timestamp"} for row in kept),

@@ -1,4 +1,4 @@
-"""The same events through stream, incremental and backfill: the same tables."""
+"""The same events give the same tables in a stream, an incremental run and a backfill."""
 
 from __future__ import annotations
 
@@ -56,7 +56,7 @@ def topic(kafka: Kafka) -> str:
 
 @pytest.fixture
 def make_lake(tmp_path: Path, spark: SparkSession, kafka: Kafka, topic: str) -> MakeLake:
-    """A lake of its own for each mode; all read the same topic."""
+    """Yield a separate lake for each mode; all read the same topic."""
     return lambda mode: IotLake(
         tmp_path / mode, spark, kafka.bootstrap_servers, topic, max_offsets_per_batch=BATCH
     )
@@ -161,7 +161,7 @@ def test_events_behind_the_watermark_are_counted_and_nothing_is_unaccounted_for(
 
 
 def hot(windows: dict[tuple[str, datetime], int]) -> list[tuple[str, datetime]]:
-    """Windows of the two devices that measure above 100 degrees."""
+    """Return windows of the two devices that measure above 100 degrees."""
     return [window for window in windows if window[0] in ("device-0001", "device-0002")]
 
 

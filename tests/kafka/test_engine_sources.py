@@ -26,7 +26,7 @@ def lake(tmp_path: Path, spark: SparkSession, kafka: Kafka) -> Lake:
 
 
 def records(lake: Lake, **source: Any) -> LakePipeline:
-    """A pipeline that keeps records as they are."""
+    """Return a pipeline that keeps records as they are."""
     return lake.pipeline("records", source={"kafka": source}, sinks=[{"delta": {"table": "bronze/records"}}])
 
 
@@ -36,7 +36,7 @@ def positions(lake: Lake) -> list[Position]:
 
 
 def two_topics(kafka: Kafka) -> tuple[str, str]:
-    """Two topics with two records in each of two partitions."""
+    """Return two topics with two records in each of two partitions."""
     one, two = (kafka.new_topic(name, partitions=2) for name in ("plant_north", "plant_south"))
     for topic in (one, two):
         kafka.send(topic, [Record(b"value", b"key", partition) for partition in (0, 0, 1, 1)])
@@ -102,7 +102,7 @@ def test_a_partition_that_is_added_later_is_read_from_its_beginning(kafka: Kafka
     pipeline.run_incremental()
 
     assert positions(lake) == [(topic, 0, 0), (topic, 1, 0)]
-    # What was read before can be read again: by a backfill that was planned then, or a search for poison.
+    # Records that were read can be read again, by a backfill planned earlier or a search for poison.
     before = read_batch(lake.spark, pipeline.resolved, Past({topic: {"0": 0}}, {topic: {"0": 1}}))
     assert [row["kafka_value"] for row in before.collect()] == [b"first"]
 
@@ -111,7 +111,7 @@ def test_headers_are_kept_in_order(kafka: Kafka, lake: Lake) -> None:
     topic = kafka.new_topic()
     headers: list[Any] = [
         *(("trace", b"1"), ("trace", b"2"), ("empty", None)),
-        # As IoT Hub names its system properties.
+        # These are IoT Hub's names of its system properties.
         *(("iothub-connection-device-id", b"d1"), ("iothub-enqueuedtime", b"\x00\xff")),
     ]
     producer = Producer({"bootstrap.servers": kafka.bootstrap_servers})

@@ -124,7 +124,7 @@ def test_a_pipeline_may_accept_every_event(kafka: Kafka, lake: Lake, topic: str)
 def test_the_clock_of_a_repeated_batch_is_the_one_in_its_checkpoint(
     kafka: Kafka, lake: Lake, topic: str
 ) -> None:
-    """By the wall's clock a record that the first attempt rejected could be accepted by the second one."""
+    """With the wall clock, the second attempt could accept a record that the first one rejected."""
     ahead = datetime.now(UTC) + timedelta(hours=2)
     send(kafka, topic, ahead.isoformat(), stamp=ahead)
     pipeline = bronze(lake, topic)

@@ -29,7 +29,7 @@ def lake(lake: Lake, kafka: Kafka) -> Lake:
 
 @pytest.fixture
 def topic(kafka: Kafka) -> str:
-    """An event each minute, the temperature ten times as much, then one that cannot be read."""
+    """Return an event each minute, the temperature ten times as much, then one that cannot be read."""
     events = [{"temperature": 10.0 * minute, "at": f"2024-01-01T00:0{minute}:00Z"} for minute in range(10)]
     return kafka.topic_with([*(json.dumps(event).encode() for event in events), b"{"])
 
@@ -78,7 +78,7 @@ def test_stream_backfill_and_verify_agree_and_new_expectations_move_the_rows_of_
     assert (minutes(lake, "bronze/readings"), aside(lake)) == (list(range(8)), first)
     assert minutes(lake, "silver/readings") == [6, 7]
 
-    # Of the first nine minutes bronze takes everything now; the tenth keeps what the older rule said.
+    # Bronze now accepts all rows of the first nine minutes. The tenth keeps the result of the older rule.
     pipeline = readings(lake, topic, {"table": "bronze/readings", "expectations": below(100)}, silver)
     plan = pipeline.plan("2024-01-01T00:00:00Z", "2024-01-01T00:09:00Z")
     pipeline.apply(plan)
@@ -91,7 +91,7 @@ def test_stream_backfill_and_verify_agree_and_new_expectations_move_the_rows_of_
     assert newest is not None
     assert newest.expectations == ExpectationCounts(checked=9, violations={"cool": 0})
 
-    # What must not be violated stops a backfill before anything is written.
+    # An expectation with `on_violation: fail` stops a backfill before anything is written.
     failing = readings(lake, topic, {"table": "bronze/readings", "expectations": below(80, "fail")}, silver)
     with pytest.raises(DataError) as failed:
         failing.backfill("2024-01-01T00:00:00Z", "2024-01-01T00:09:00Z")

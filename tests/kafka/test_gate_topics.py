@@ -31,7 +31,7 @@ def admin(kafka: Kafka) -> AdminClient:
 
 
 def has_run(lake: Lake, topic: str) -> LakePipeline:
-    """A pipeline that has read the topic to its end."""
+    """Return a pipeline that has read the topic to its end."""
     pipeline = lake.pipeline(
         "records", source={"kafka": {"topic": topic}}, sinks=[{"delta": {"table": "bronze/records"}}]
     )
@@ -46,7 +46,7 @@ def make_again(admin: AdminClient, kafka: Kafka, topic: str, partitions: int = 1
 
 
 def refusal_of(pipeline: LakePipeline) -> GateRefusedError:
-    """Why it is refused; nothing came into the table."""
+    """Return the error of the refused start, and check that the table has no new row."""
     before = values(pipeline.lake)
     with pytest.raises(GateRefusedError) as refused:
         pipeline.run_incremental()
@@ -104,7 +104,7 @@ def test_records_that_expired_after_they_were_read_are_no_reason(
 def test_a_topic_made_again_with_fewer_or_more_records_is_refused(
     kafka: Kafka, lake: Lake, admin: AdminClient, records: int
 ) -> None:
-    """With more, Spark would notice nothing, and never read the first ones."""
+    """With more records than before, Spark would notice nothing and never read the first ones."""
     topic = kafka.topic_with(READ)
     pipeline = has_run(lake, topic)
     make_again(admin, kafka, topic)

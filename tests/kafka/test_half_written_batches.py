@@ -18,11 +18,11 @@ from tests.support.writer_cases import CrashedError, crash_at
 from tidemill.errors import GateRefusedError
 
 COLUMNS = {"id": {"type": "integer"}, "price": {"type": "integer"}, "note": {"type": "string"}}
-# Each rejects what the other one accepts; the columns are the same.
+# Each transform rejects the rows that the other one accepts; the columns are the same.
 OLD, NEW = ["id", "price"], ["id", "note"]
 
 # Steps after which the driver of a batch is gone. After the first nothing is committed, after the last
-# everything: other code may then go on. In between it may not.
+# everything: other code may then continue. In between it may not.
 STEPS = {"arrow": ("files_written", "quarantined", "committed"), "spark": ("quarantined", "committed")}
 
 

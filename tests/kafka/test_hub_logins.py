@@ -86,7 +86,7 @@ class Hubs:
         )
 
     def send(self) -> None:
-        """The next number to each hub."""
+        """Send the next number to each hub."""
         for name in self.logins:
             self.kafka.send(self.topics[name], [str(self.sent).encode()])
         self.sent += 1
@@ -113,7 +113,7 @@ class Hubs:
         eventually(arrived, "all events are in the table", START_TIMEOUT_SECONDS)
 
     def send_until(self, moment: float, driver: DriverProcess) -> None:
-        """An event to each hub every now and then."""
+        """Send an event to each hub at intervals."""
 
         def is_over() -> bool:
             assert driver.is_running(), driver.output[-5000:]
@@ -123,7 +123,7 @@ class Hubs:
         eventually(is_over, "the tokens have ended", 10 * LIFETIME_SECONDS)
 
     def shown(self) -> list[Path]:
-        """Files of the project, its storage and its logs with a part of a secret, a proof or a token."""
+        """Return the files of project, storage and logs that contain a part of a secret, proof or token."""
         tokens = [token.rpartition(".")[2] for token in [*self.entra.tokens, *self.written]]
         parts = [part.encode() for part in (CLIENT_SECRET, self.entra.proof, *tokens)]
         files = [path for path in self.lake.folder.rglob("*") if path.is_file()]

@@ -93,7 +93,7 @@ def test_a_stream_reads_on_though_its_fetches_are_throttled(
 
 
 def assert_one_query_read(lake: Lake, reporter: Reporter, count: int) -> None:
-    """From its first batch to its last: nothing is missing, repeated or taken for lost."""
+    """Check that one query has read all rows once, and never reported them as lost."""
     assert sorted(rows(lake)) == list(range(count))
     assert reporter.status.error is None
     entries = [commit.entry for commit in lake.ledger("bronze/readings") if commit.entry]
@@ -115,7 +115,7 @@ def idle_connection(kafka: Kafka) -> socket.socket:
 
 @contextmanager
 def limited_reading(spark: SparkSession, kafka: Kafka) -> Iterator[None]:
-    """For the length of a `with` block; by Kafka's own client, as confluent-kafka does not alter quotas."""
+    """Limit the reading rate in a `with` block, with Kafka's own client: confluent-kafka has no quotas."""
     alter_quota(spark, kafka, float(QUOTA))
     try:
         yield
@@ -169,7 +169,7 @@ NEEDED = {
 
 
 def relation_options(records: Any) -> str:
-    """Options of the one source in a plan, without those that hold secrets."""
+    """Return options of the one source in a plan, without those that hold secrets."""
     plan = records._jdf.queryExecution().logical()
     while plan.children().nonEmpty():
         plan = plan.children().head()

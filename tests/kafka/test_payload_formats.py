@@ -66,7 +66,7 @@ NEWER: dict[str, Any] = {
 
 
 def newer_avro(number: int) -> bytes:
-    """As `avro` for the other columns."""
+    """Return a record of a newer schema; its other columns are those of `avro`."""
     return b"\x00\x00\x00\x00\x09" + b"\x06\x02\x00" + avro(number)[5:]
 
 
@@ -76,7 +76,7 @@ NO_PLACE = {"x": 1.0, "floor": 7, "side": None, "back": "RIGHT", "label": "é", 
 
 
 def protobuf(number: int, at: datetime = NOON, **fields: Any) -> bytes:
-    """With its header: the schema's number, and the second message of the file."""
+    """Return a record with its header: the schema's number, and the second message of the file."""
     order = ORDER(id=number, u64=2**64 - 1, kind="OLD", tags=["b"], cash=0, sizes={"a": 1.5}, **fields)
     order.route.add(x=1)
     order.at.FromDatetime(at)
@@ -290,7 +290,7 @@ def test_writers_schemas_of_a_registry_are_kept_and_its_absence_repeats_the_batc
         assert known == {f"{batch}/7": True, f"{batch}/8": False}
     assert [row["id"] for row in lake.rows("bronze/registered")] == [1, 2]
     kafka.send(topic, [Record(protobuf(4))])
-    # With the registry gone.
+    # The registry is gone from here on.
     pipeline.run_incremental()
     bounds = (json.dumps({topic: {"0": offset}}) for offset in (2, 4))
     pipeline.backfill(**dict(zip(("start_offsets", "end_offsets"), bounds, strict=True)))

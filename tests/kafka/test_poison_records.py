@@ -21,10 +21,10 @@ from tidemill.errors import DataError, SpecError
 from tidemill.sinks.batch_commit import StepDone, nothing_more
 
 COUNT = 200
-# By number of the reading: Python fails at the first, Spark's arithmetic at the second.
+# Poison records by number of the reading. Python fails at the first, Spark's arithmetic at the second.
 POISON = {61: ("boom", 1), 142: ("fine", 0)}
 ERRORS = {61: "ValueError: no name for a thing", 142: "DIVIDE_BY_ZERO: Division by zero."}
-# Not JSON at all: goes to the quarantine by the payload, in the same batch.
+# Number of a reading that is not JSON. The decoder sends it to the quarantine, in the same batch.
 BROKEN = 170
 
 TRANSFORM = """
@@ -54,7 +54,7 @@ def value(number: int) -> bytes:
 
 
 def send(kafka: Kafka, topic: str, numbers: Iterable[int]) -> None:
-    """Number n is at offset n // 2 of partition n % 2."""
+    """Send the readings. Number n is at offset n // 2 of partition n % 2."""
     kafka.send(topic, [Record(value(number), partition=number % 2) for number in numbers])
 
 
@@ -94,7 +94,7 @@ def recorded(lake: Lake) -> int:
 
 
 def set_aside(lake: Lake) -> dict[int, str]:
-    """Reason by number of the record; each is there once, as it was sent."""
+    """Return the reason by number of the record, and check that each is in the quarantine once."""
     rows = {2 * row["offset"] + row["partition"]: row for row in lake.quarantined("readings")}
     assert len(rows) == len(lake.quarantined("readings"))
     assert all(row["value"] == value(number) for number, row in rows.items())
@@ -121,7 +121,7 @@ def test_records_at_which_the_transform_fails_go_aside_once_whatever_crashes(
     send(kafka, topic, range(COUNT))
     pipeline = readings(lake, topic)
 
-    # All are recorded, and nothing of the batch is written.
+    # All poison records are recorded, and nothing of the batch is written.
     assert isinstance(failure_of(pipeline, crash_when_all_are_recorded()), CrashedError)
     assert recorded(lake) == len(POISON)
     assert set_aside(lake) == {}

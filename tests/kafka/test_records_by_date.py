@@ -33,7 +33,7 @@ def reading(number: int) -> bytes:
 
 
 def read(rows: DataFrame) -> tuple[list[int], int]:
-    """Ids of the rows, and how many files the plan has read for them."""
+    """Return the ids of the rows, and the number of files that the plan has read for them."""
     ids = sorted(row["id"] for row in rows.collect())
     scan = rows._jdf.queryExecution().executedPlan().collectLeaves().apply(0)
     return ids, int(scan.metrics().apply("numFiles").value())

@@ -27,7 +27,7 @@ def tidemill(lake: Lake, capsys: pytest.CaptureFixture[str]) -> CommandLine:
 
 @pytest.fixture
 def topic(kafka: Kafka) -> str:
-    """Two partitions with three records each."""
+    """Return two partitions with three records each."""
     topic = kafka.new_topic(partitions=2)
     send(kafka, topic, 3)
     return topic

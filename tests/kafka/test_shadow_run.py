@@ -61,7 +61,7 @@ def change(iot: IotLake, old: str, new: str) -> None:
 
 
 def shadowed(iot: IotLake) -> ShadowResult:
-    """Of the batches that are the newest now; in a session in which no query has that name."""
+    """Run a shadow of the newest batches, in a session in which no query has the pipeline's name."""
     pipeline = iot.windows.resolved
     stretch = stretch_of(open_control_plane(pipeline.environment), pipeline, BATCHES)
     return shadow(iot.lake.spark.newSession(), pipeline, stretch)
@@ -79,7 +79,7 @@ def test_beside_its_stream_both_versions_are_compared_and_no_window_is_lost_or_s
     with flow as events_sent, running_stream(iot.windows) as live:
         live.wait_until(lambda: len(iot.window_rows()) > 100, "it has closed windows")
         same = shadowed(iot)
-        # What runs was read when it started; the file is the version to come.
+        # The running code was read at the start. The file is the next version.
         change(iot, *ROUNDED_OTHERWISE)
         other = shadowed(iot)
         events = take(SETTINGS, events_sent.stop())
@@ -126,7 +126,7 @@ def test_a_killed_shadow_run_is_repeated_beside_a_real_driver(
 
 
 def kill_after(plane: ControlPlane, iot: IotLake, batches: int) -> None:
-    """Kill the part once its copy is there and has made so many batches."""
+    """Kill the part after its copy has made this number of batches."""
     pipeline = iot.windows.resolved
     stretch = stretch_of(plane, pipeline, BATCHES + 2)
     failed: list[TidemillError] = []

@@ -1,4 +1,4 @@
-"""Topics that producers write in transactions: what was committed is read once, the rest never."""
+"""Topics that producers write in transactions: committed records are read once, the others never."""
 
 from __future__ import annotations
 
@@ -13,7 +13,7 @@ from tests.support.lake import Lake, LakePipeline
 from tidemill.sources.kafka_clients import kafka_client
 from tidemill.sources.offsets import KafkaOffsets
 
-# What stands in a place of the topic that holds no record: the marker that ends a transaction.
+# Number of offsets without a record at the end of a transaction, for its marker.
 MARKER = 1
 
 
@@ -24,7 +24,7 @@ def lake(lake: Lake, kafka: Kafka) -> Lake:
 
 @contextmanager
 def transaction(kafka: Kafka, topic: str, *ids: int) -> Iterator[Producer]:
-    """A transaction that is open, and has sent these."""
+    """Yield a transaction that is open, and has sent these."""
     producer = Producer(
         {"bootstrap.servers": kafka.bootstrap_servers, "transactional.id": f"{topic}-{ids[0]}"}
     )

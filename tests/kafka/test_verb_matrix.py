@@ -1,7 +1,7 @@
-"""Every verb of a checkpoint, for every kind of table and state of the stream, ends with a running pipeline.
+"""Every checkpoint operation, for every kind of table and state of the stream, ends with a running pipeline.
 
-One pipeline writes each kind of appended table and one each kind of merged table, so a verb acts on several
-at once. They run twice, and each test works on a copy of their folder. Spark's part of a verb
+One pipeline writes each kind of appended table and one each kind of merged table, so an operation acts on
+several at once. They run twice, and each test works on a copy of their folder. Spark's part of an operation
 runs in the session of the tests.
 """
 
@@ -37,7 +37,7 @@ from tidemill.errors import GateRefusedError
 from tidemill.ledger.table_restore import TableRestore
 from tidemill.spec.project import Pipeline
 
-# A verb with its arguments, and what makes them for a world.
+# An operation with its arguments, and the function that makes them for a world.
 Words = tuple[str, ...]
 Verb = Callable[["World"], Words]
 Copy = Callable[["World", str], "World"]
@@ -75,7 +75,7 @@ class World:
 
     Args:
         lake: The project.
-        topic: What they read.
+        topic: Topic that the pipelines read.
         run: Its command line.
         name: The pipeline that a test is about.
     """
@@ -123,11 +123,11 @@ class World:
         )
 
     def ask(self, verb: str, *words: str) -> int:
-        """Ask for a verb to be carried out; returns the exit code."""
+        """Ask for an operation to be carried out; returns the exit code."""
         return self.run("checkpoint", verb, self.name, *words, *BY)
 
     def verb(self, *words: str) -> None:
-        """Carry out a verb that must end well."""
+        """Carry out an operation that must end well."""
         assert self.ask(*words) == 0, self.run.err
 
     def refusal(self) -> GateRefusedError:
@@ -162,7 +162,7 @@ def has_run_twice(folder: Path, spark: SparkSession, kafka: Kafka) -> World:
 
 @pytest.fixture(scope="module")
 def kept(tmp_path_factory: pytest.TempPathFactory, spark: SparkSession, kafka: Kafka) -> World:
-    """Its topic has one more record for each partition by now."""
+    """Send one more record to each partition of the topic."""
     world = has_run_twice(tmp_path_factory.mktemp("kept") / "lake", spark, kafka)
     send(kafka, world.topic, "c")
     return world
@@ -170,7 +170,7 @@ def kept(tmp_path_factory: pytest.TempPathFactory, spark: SparkSession, kafka: K
 
 @pytest.fixture
 def copy_of(tmp_path: Path, capsys: pytest.CaptureFixture[str], monkeypatch: pytest.MonkeyPatch) -> Copy:
-    """Copies a world into the test's own folder, where Spark's parts of verbs run in the tests' session."""
+    """Copy a world into the test's folder. The Spark parts of operations run in the session of the tests."""
 
     def copy(world: World, name: str) -> World:
         shutil.copytree(world.lake.folder, tmp_path / "lake")
@@ -202,12 +202,12 @@ def has_batches(_: World) -> None:
 
 
 def torn_newest_batch(world: World) -> None:
-    """The newest batch is in all tables, and a driver that was fenced off tore its offsets."""
+    """Damage the offsets of the newest batch, which is in all tables, as a fenced driver might."""
     tear(world.pipeline.checkpoint / f"offsets/{world.newest_batch}")
 
 
 def torn_planned_batch(world: World) -> None:
-    """The newest batch was being planned when the machine lost power: no table has it."""
+    """Damage the offsets of the newest batch, which no table has, as after a power failure."""
     newest = world.newest_batch
     offsets = world.pipeline.checkpoint / "offsets"
     shutil.copy(offsets / str(newest), offsets / str(newest + 1))
@@ -241,7 +241,7 @@ def repartition(world: World) -> Words:
 
 
 def acknowledge(world: World) -> Words:
-    """The code differs by a comment."""
+    """Change a comment in the code, and return the arguments of `acknowledge`."""
     world.lake.transform(world.name, f"{TRANSFORM}# Nothing else.\n")
     assert world.refusal().error_id == "TIDE-CKPT-093"
     return ("acknowledge",)
@@ -337,7 +337,7 @@ def test_a_verb_that_is_given_up_leaves_a_pipeline_that_the_gates_fixes_bring_ba
 
 
 def advised(fix: str, name: str) -> list[str]:
-    """Return the words of the first verb that a fix names."""
+    """Return the words of the first operation that a fix names."""
     found = re.search(rf"tidemill (?:--\w+ \S+ )*checkpoint (\w+) {name}((?: --\w+ \S+)*)", fix)
     assert found is not None, fix
     return [found[1], *found[2].replace(",", " ").split()]
@@ -360,7 +360,7 @@ def test_a_pipeline_that_never_ran_has_nothing_to_go_back_to_and_starts(
 
 @pytest.fixture(scope="module")
 def recreated(kept: World, kafka: Kafka) -> World:
-    """The same world, whose topic was deleted and created again, with other records: for the last tests."""
+    """Return the same world with a recreated topic that has other records, for the last tests."""
     admin = AdminClient({"bootstrap.servers": kafka.bootstrap_servers})
     admin.delete_topics([kept.topic])[kept.topic].result()
     eventually(lambda: kept.topic not in admin.list_topics(timeout=10).topics, "the topic is gone")

@@ -43,7 +43,7 @@ def windows_of(hub: CapturedHub, **keys: Any) -> LakePipeline:
 
 
 def reset_warm(pipeline: LakePipeline, start: str) -> dict[str, Any]:
-    """As `tidemill checkpoint reset PIPELINE --from START --warm --apply` does."""
+    """Do what `tidemill checkpoint reset PIPELINE --from START --warm --apply` does."""
     analyse(pipeline.lake.spark, pipeline.started)
     made = parts.reset(pipeline.resolved, start, warm=True)
     store, layout = pipeline.lake.store, pipeline.resolved.layout
@@ -58,12 +58,12 @@ def reset_warm(pipeline: LakePipeline, start: str) -> dict[str, Any]:
 
 
 def counts(hub: CapturedHub) -> list[tuple[datetime, int]]:
-    """Rows as they are, so that one that is there twice is seen."""
+    """Return rows as they are, so that one that is there twice is seen."""
     return sorted((row["window_start"], row["events"]) for row in hub.lake.rows("silver/windows"))
 
 
 def whole(count: int) -> list[tuple[datetime, int]]:
-    """Windows of so many events, one a minute, as a batch computes them; the last ones are open yet."""
+    """Return windows of this number of events, one a minute, as a batch computes them, without open ones."""
     found = Counter(START + timedelta(minutes=10 * (number // 10)) for number in range(count))
     until = START + timedelta(minutes=count - 2 - 10)
     return sorted((start, events) for start, events in found.items() if start <= until)
@@ -122,7 +122,7 @@ def test_a_stop_right_after_the_past_leaves_no_late_event_uncounted(hub: Capture
 
 
 def killed(step: str) -> None:
-    """After the table's commit of the past's batch, before Spark's."""
+    """Kill the start after the table's commit of the first batch, before Spark's."""
     if step == "committed":
         raise KilledError
 

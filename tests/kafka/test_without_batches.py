@@ -39,7 +39,7 @@ def lake(tmp_path: Path, spark: SparkSession, kafka: Kafka) -> Lake:
 
 
 def copying(lake: Lake, name: str, topic: str, trigger: Any, **sink: Any) -> LakePipeline:
-    """A pipeline that sends the ids of a topic on, as they come."""
+    """Return a pipeline that sends the ids of a topic on, as they come."""
     return lake.pipeline(
         name,
         source={"kafka": {"topic": topic}},
@@ -109,7 +109,7 @@ def test_a_killed_driver_loses_nothing_a_newer_one_ends_it_and_a_drain_leaves_it
 
 def assert_says_what_it_is(drivers: Drivers, name: str, driver: DriverProcess) -> None:
     def is_ready() -> Status | None:
-        # Its note is in the checkpoint before the status says so.
+        # The checkpoint has the note before the status reports it.
         status = drivers.wait_for_status(name, driver, "running")
         return status if ready(status).good else None
 

@@ -21,7 +21,7 @@ from tidemill.ledger.code import code_of
 from tidemill.spec.project import Pipeline
 from tidemill.storage.store import Store
 
-# What each version of the model takes for fraud: amounts above it.
+# Limit of each version of the model; amounts above it are fraud.
 LIMITS = (10.0, 100.0)
 
 
@@ -39,7 +39,7 @@ def server(tmp_path_factory: pytest.TempPathFactory) -> Iterator[MlflowServer]:
 
 @pytest.fixture
 def client(server: MlflowServer, saved: list[Path], monkeypatch: pytest.MonkeyPatch) -> Any:
-    """Both versions are registered, the first one is the champion and in production."""
+    """Register both versions; the first one is the champion and in production."""
     from mlflow import MlflowClient
 
     # Files also go through the server.

@@ -99,7 +99,7 @@ def test_every_alert_fires_in_a_real_prometheus_and_every_panel_has_data(
 
 
 def trouble(project: SmallProject) -> ControlPlane:
-    """One stream crashes until it is held, one is refused, one runs while a person holds it."""
+    """Return a control plane with a stream held after crashes, a refused one, and one held by an operator."""
     for name, behaviour in {"orders": "run", "crashing": "crash", "refusing": "exit 64"}.items():
         project.declare(name)
         project.behave(name, behaviour)
@@ -125,7 +125,7 @@ def trouble(project: SmallProject) -> ControlPlane:
     keep_record(
         plane.store, plane.layout, record.model_copy(update={"ended_at": ended_at, "streams": streams})
     )
-    # What the fake driver says itself would take the place of what the test says of it.
+    # The fake driver's own metrics would replace the test's metrics.
     driver = plane.running("orders")
     assert driver is not None
     plane.runtime.kill(driver)
@@ -186,7 +186,7 @@ def until_firing(server: Prometheus, expected: set[tuple[str, str]]) -> None:
 
 
 def group_of(alert: str) -> str:
-    """The group of an alert's rule."""
+    """Return the group of an alert's rule."""
     (file,) = [
         file for file in RULES.glob("*.yaml") if re.search(rf"alert: {alert}$", file.read_text(), re.M)
     ]
@@ -194,7 +194,7 @@ def group_of(alert: str) -> str:
 
 
 def queries() -> Iterator[tuple[str, str]]:
-    """Each query of each dashboard, of the pipeline `orders`, as Grafana would ask it."""
+    """Return each query of each dashboard, for the pipeline `orders`, as Grafana would send it."""
     for file in sorted(DASHBOARDS.glob("*.json")):
         for panel in json.loads(file.read_text())["panels"]:
             for target in panel["targets"]:

@@ -26,11 +26,11 @@ class Case:
     """One alert: series, in promtool's words, with a value each minute from 0 on.
 
     Args:
-        summary: What it says when it fires.
+        summary: Text of the alert when it fires.
         fires: Series with which it fires after `minutes`.
         quiet: Series with each of which it does not.
-        labels: Of the alert.
-        minutes: When to look.
+        labels: Labels of the alert.
+        minutes: Minute at which the alert is checked.
         early: A minute at which it is true, but not for long enough.
     """
 

@@ -20,7 +20,7 @@ __all__ = ["certificates", "drivers", "iot", "kafka", "signing_key", "tidemill_b
 def world(
     request: pytest.FixtureRequest, tmp_path_factory: pytest.TempPathFactory, kafka: Kafka
 ) -> Iterator[FaultWorld]:
-    """By its parameter on SQLite or on a PostgreSQL server."""
+    """Yield a world whose Airflow uses SQLite or a PostgreSQL server, by the parameter."""
     server = running_postgres() if request.param == "postgres" else nullcontext()
     with server as postgres, fault_world(tmp_path_factory.mktemp("world"), kafka, postgres) as world:
         yield world

@@ -64,7 +64,7 @@ def backfill_is_killed(world: FaultWorld, kill: Kill) -> None:
     assert (table["table"], table["rows"]) == ("bronze/live", 45)
     world.until_all_are_there("live")
     world.assert_sound("live")
-    # The stream went on all the time.
+    # The stream continued all the time.
     assert world.plane.running("live") == driver
 
 
@@ -175,14 +175,14 @@ def test_a_worker_killed_in_each_task_of_a_verb_that_stops_its_stream(world: Fau
     assert all(world.airflow.tries(dag_id, run_id, moment.task_id) > 1 for moment in moments)
     world.until_all_are_there("live")
     world.assert_sound("live")
-    # Two tries of the verb, and one driver.
+    # Two tries of the operation, and one driver.
     assert world.airflow.epoch("live") == epoch + 3
 
 
 @on_sqlite
 @pytest.mark.parametrize("verb", OF_STATE)
 def test_a_worker_killed_inside_a_verb_about_state(world: FaultWorld, verb: str) -> None:
-    """In a repartition, a Spark part rewrites the state, and it survives the worker."""
+    """A repartition's Spark part rewrites the state and survives the worker."""
     kill, fields = action_kills.of_verb(verb, *OF_STATE[verb]), prepared_with_state(world, verb)
     asked = {"pipeline": KEYED, "reason": "soak", "dry_run": False, **fields}
     world.assert_succeeds_by_itself(kill.moment, kill.victim, asked)
@@ -198,13 +198,13 @@ def test_a_worker_killed_while_it_tells_what_a_stream_has_committed(world: Fault
     world.be_at_work("small")
     world.events["small"].send(30)
     world.until_all_are_there("small")
-    # By schedule, each minute.
+    # The schedule runs it each minute.
     world.standing.ask(action_kills.TOLD.moment)
     standing = world.standing.reached(action_kills.TOLD.moment)
     standing.kill(action_kills.TOLD.victim)
     assert world.airflow.end(STREAM_ASSETS_DAG_ID, standing.run_id) == "success"
     assert world.airflow.tries(STREAM_ASSETS_DAG_ID, standing.run_id, "tell") > 1
-    # Each event goes on where the one before has ended.
+    # Each event begins where the previous one has ended.
     told = world.airflow.events_of("bronze/small", "stream")
     assert [each["after_version"] for each in told] == [None, *(each["version"] for each in told[:-1])]
     assert sum(each["rows"] for each in told) == len(world.events["small"].good)

@@ -40,7 +40,7 @@ SLOW = incremental_dag_id("slow")
 
 
 def begin_slow(world: FaultWorld) -> tuple[str, int]:
-    """A run of many batches whose driver is at work; its id, and how many drivers there were before."""
+    """Begin a run of many batches; return its id and the number of earlier drivers."""
     world.events["slow"].send(80)
     epoch = world.airflow.epoch("slow")
     run_id = world.airflow.begin(SLOW)
@@ -162,7 +162,7 @@ def test_the_driver_of_a_backfill_killed_while_its_task_waits(world: FaultWorld)
     assert world.airflow.tries(BACKFILL_DAG_ID, run_id, "apply") > 1
     world.assert_sound("live")
 
-    # Given up by a person, and cleared by another one.
+    # One user gives the task up, and another user clears it.
     run_id = begin_backfill(world)
     world.airflow.mark_as_failed(BACKFILL_DAG_ID, run_id, "apply")
     assert world.airflow.end(BACKFILL_DAG_ID, run_id) == "failed"
@@ -223,7 +223,7 @@ def test_a_hung_driver_is_ended_and_another_one_goes_on(world: FaultWorld) -> No
 
     eventually(is_asked_to_end, "reconciliation sees that it hangs", 240, poll_seconds=1)
     world.standing.settle()
-    # By the end of its grace period it is killed.
+    # It is killed at the end of its grace period.
     eventually(lambda: not leader.is_alive(), "it is gone", 240, poll_seconds=1)
     eventually(events.are_all_there, "another one reads on", PROGRESS_TIMEOUT_SECONDS + 120, poll_seconds=1)
     world.assert_sound("hung")

@@ -38,7 +38,7 @@ EVENTS_AT_A_TIME = 10
 WATERMARK = timedelta(hours=2)
 WINDOW = timedelta(minutes=10)
 
-# Until the stream has closed windows to process again, at most: their events come within 15 seconds.
+# Maximum time until the stream has closed windows to process again. Their events come within 15 seconds.
 CLOSED_TIMEOUT_SECONDS = 240.0
 
 SEED = 20261125
@@ -50,8 +50,8 @@ class Flow:
 
     Args:
         hub: The hub.
-        archiving: Its archive.
-        sent: How many events it took.
+        archiving: Archive of the hub.
+        sent: Number of events that the hub accepted.
     """
 
     hub: CapturedHub
@@ -104,7 +104,7 @@ class Story:
     archived: Counter[str] = field(default_factory=Counter)
 
     def round(self) -> None:
-        """Rows are lost, and brought back by a backfill that is killed and repeated."""
+        """Delete rows, and restore them with a backfill that is killed and repeated."""
         live = eventually(self._ready, "windows are closed, and archived", CLOSED_TIMEOUT_SECONDS)
         assert isinstance(live, LiveSide)
         self.flow.archiving.forget(live)
@@ -181,7 +181,7 @@ def test_backfills_over_archive_and_hub_beside_a_stream_all_killed_at_random(
         assert last.wait(START_TIMEOUT_SECONDS) == 0, last.output[-3000:]
 
     with capsys.disabled():
-        # A soak shows what it went through.
+        # Print the history of the soak test.
         print(  # noqa: T201
             f"\n{name}: {flow.sent} events, read by backfills {dict(story.archived)}, backfills killed "
             f"{story.killed}, streams killed {dict(kills.phases)}"
@@ -201,7 +201,7 @@ def rounds_of(story: Story, rounds: int) -> None:
 
 
 def closed_windows(sent: int) -> list[tuple[datetime, int]]:
-    """Windows that the watermark has passed, with their events."""
+    """Return windows that the watermark has passed, with their events."""
     counts = Counter(START + WINDOW * (number // 10) for number in range(sent))
     until = START + timedelta(minutes=sent - 1) - WATERMARK - WINDOW
     return sorted((start, events) for start, events in counts.items() if start <= until)

@@ -37,11 +37,11 @@ from tidemill.dev.iot_events import IotSettings
 # Stories, unless --rounds says otherwise. Inputs take turns.
 SEEDS = 51
 
-# From a driver's start to its end, as shares of the time that the first one took to its first batch: from
-# before Spark is up to well into its batches or chunks.
+# Range of the time until a kill, as a share of the time from the first driver's start to its first batch. It
+# begins before Spark has started, and ends well after the first batches or chunks.
 EARLIEST, LATEST = 0.3, 2.5
 
-# Until the stream has closed windows to process again: their events come within seconds.
+# Maximum time until the stream has closed windows to process again. Their events come within seconds.
 READY_TIMEOUT_SECONDS = 600.0
 
 # A stream waits up to five minutes for a backfill that has its turn, and the machine may do something else.
@@ -53,7 +53,7 @@ BEFORE_ALL = START - timedelta(hours=3)
 PUBLISHING_STEPS = ("publishing", "published quarantine_added", "published silver/readings", "published")
 
 
-# As the arguments of a plan.
+# A range, as arguments of a plan.
 Range = dict[str, str]
 
 
@@ -84,7 +84,7 @@ class Story:
         self.killed: Counter[str] = Counter()
 
     def declare(self, name: str, code: dict[str, str]) -> LakePipeline:
-        """The pipeline, or its control."""
+        """Return the pipeline, or its control."""
         lake, is_control = self.events.lake, name == "control"
         keeps_late = self.is_windows and self.events.has_places and not is_control
         pipeline = self.events.control if is_control else self.events.pipeline
@@ -101,7 +101,7 @@ class Story:
         )
 
     def run(self) -> None:
-        """Live drivers and backfills, until the stream has caught up with all events."""
+        """Run live drivers and backfills, until the stream has caught up with all events."""
         is_wrong = self.damage == "wrong code"
         self.pipeline = self.declare("readings", WRONG if is_wrong else RIGHT)
         tables = [self.events.lake.root / "tables" / name for name in ("silver/readings", "bronze/events")]
@@ -119,7 +119,7 @@ class Story:
         self.pipeline.run_incremental()
 
     def _first_life(self, drivers: Drivers) -> None:
-        """A live driver has time for some windows, and shows how long a start takes here and now."""
+        """Run a live driver for some windows, to measure the time of a start on this machine."""
         begun = time.monotonic()
         first = drivers.start("readings")
         drivers.wait_for_batch("readings", first, timeout_seconds=PATIENT_SECONDS)
@@ -133,8 +133,8 @@ class Story:
         self.kills.at_a_random_moment(EARLIEST * self.to_first_batch, LATEST * self.to_first_batch)
 
     def _correct(self) -> None:
-        """From now on the code is right."""
-        # A batch that was begun may be in the table, wholly.
+        """Deploy the corrected code."""
+        # A planned batch may already be in the table.
         batches = CheckpointBatches(self.events.lake.store, str(self.pipeline.checkpoint))
         self.wrong_batch = batches.last_planned() or 0
         planned = batches.offsets(self.wrong_batch)
@@ -161,7 +161,7 @@ class Story:
         return live
 
     def _backfill(self) -> None:
-        """Rows are lost, or wrong, and a backfill puts it right."""
+        """Delete or spoil rows, and correct them with a backfill."""
         live = self._wait_until_closed(max(self.wrong_until, START + 3 * WINDOW))
         with self.feed.session:
             self.events.forget(live)
@@ -188,7 +188,7 @@ class Story:
         return (*FIRST_STEPS, "replaced silver/readings", LAST_STEP, "late_dropped", "chunk_done 0")
 
     def _carry_out(self, plan: BackfillPlan, steps: tuple[str, ...]) -> None:
-        """To the end, after one or two kills."""
+        """Complete the plan after one or two kills."""
         step = self.chance.choice(steps)
         self.killed[step] += self.backfills.try_to_kill_at(plan, step)
         if self.chance.random() < 0.5:
@@ -212,7 +212,7 @@ class Story:
         return times(start, end), f"{lost} AND events % 3 = {self.chance.randrange(3)}"
 
     def _records(self, live: LiveSide) -> tuple[Range, str]:
-        """The same of rows that are made of one record each; only those that a finished batch has written."""
+        """Return a range of rows that each come from one record, and that a finished batch has written."""
         assert live.offsets is not None
         ((topic, read),) = live.offsets.items()
         spans = {n: sorted(self.chance.sample(range(end + 1), 2)) for n, end in read.items() if end > 0}
@@ -252,7 +252,7 @@ def within(spans: Mapping[str, Sequence[int]]) -> str:
 
 
 def settings_of(chance: random.Random, has_late: bool) -> IotSettings:
-    """Events of some devices, every few seconds of event time."""
+    """Return events of some devices, every few seconds of event time."""
     return IotSettings(
         start=START,
         seed=chance.randrange(1_000_000),
@@ -290,7 +290,7 @@ def test_backfills_beside_a_stream_all_killed_at_random_give_the_tables_of_a_run
     events.keep_up()
     story.run()
     with capsys.disabled():
-        # A soak shows what it went through.
+        # Print the history of the soak test.
         print(f"\nseed {seed}: {story.line()}")  # noqa: T201
     assert min(story.killed.total(), story.kills.phases.total()) > 0
     assert_like_control(events, story.pipeline, story.declare("control", RIGHT), feed.sent)

@@ -65,11 +65,11 @@ def transform(readings):
 
 
 class Story:
-    """One cell: a pipeline, the range, and what its tables must hold of the events.
+    """One cell: a pipeline, the range, and the rows that its tables must have.
 
     Args:
         iot: The lake.
-        pipeline: What is processed again.
+        pipeline: Pipeline whose events are processed again.
         bounds: The range, once the stream has run for a while.
         check: Compares tables with the input.
     """
@@ -94,7 +94,7 @@ def by_time() -> Bounds:
 
 
 def closed_windows(iot: IotLake, pipeline: LakePipeline) -> Bounds:
-    """The first quarter of an hour, once the stream has closed all windows that reach into it."""
+    """Return the first quarter of an hour, once the stream has closed all windows that reach into it."""
     end = START + 3 * WINDOW
 
     def is_closed() -> bool:

@@ -35,7 +35,7 @@ from tidemill.backfill.live_side import read_live_side
 from tidemill.dev.iot_events import Event, IotSettings
 from tidemill.dev.produce import Target
 
-# How long all goes on, unless --minutes says otherwise.
+# Duration of the test, unless `--minutes` sets another one.
 MINUTES = 30.0
 
 # Seconds from a live driver's start to its end. Three drivers share the machine, so that a start may take
@@ -45,7 +45,7 @@ EARLIEST, LATEST = 5.0, 60.0
 # Each OPTIMIZE may cost a backfill one of its attempts to commit.
 SECONDS_BETWEEN_COMPACTIONS = 15.0
 
-# Until enough windows are closed for a backfill of them: two minutes where nothing is killed.
+# Maximum time until enough windows are closed for a backfill. It is two minutes if nothing is killed.
 FIRST_WINDOWS_TIMEOUT_SECONDS = 600.0
 
 SEED = 20261122
@@ -69,7 +69,7 @@ class RandomBackfills:
 
     Args:
         iot: The lake.
-        both: Of either pipeline.
+        both: Events of either pipeline.
         chance: Decides ranges and steps.
         carried_out: Finished backfills by pipeline.
         killed_at: Kills by step.
@@ -82,7 +82,7 @@ class RandomBackfills:
     killed_at: Counter[str] = field(default_factory=Counter)
 
     def round(self) -> None:
-        """A backfill of either pipeline."""
+        """Run a backfill of either pipeline."""
         unlucky = self.chance.choice(self.both)
         for backfills in self.both:
             plan = backfills.plan(self._range())
@@ -93,14 +93,14 @@ class RandomBackfills:
             self.carried_out[backfills.pipeline.name] += 1
 
     def _range(self) -> Bounds:
-        """Whole windows that the stream has closed by now."""
+        """Return whole windows that the stream has closed by now."""
         until = eventually(self._closed_until, "two windows are closed", FIRST_WINDOWS_TIMEOUT_SECONDS)
         assert until is not None
         start, end = random_windows(self.chance, START, until, WINDOW)
         return Bounds(start=start, end=end)
 
     def _closed_until(self) -> datetime | None:
-        """Event time up to which windows are closed; None for fewer than two of them."""
+        """Return the event time up to which windows are closed; None for fewer than two windows."""
         live = read_live_side(self.iot.lake.store, self.iot.windows.resolved)
         if live is None or live.closed_until is None or live.closed_until < START + 2 * WINDOW:
             return None
@@ -134,7 +134,7 @@ def test_kills_backfills_and_compaction_at_once_lose_and_duplicate_nothing(
         assert last.wait(START_TIMEOUT_SECONDS) == 0, last.output[-3000:]
 
     with capsys.disabled():
-        # A soak shows what it went through.
+        # Print the history of the soak test.
         print(f"\n{len(events)} events in {minutes:g} minutes")  # noqa: T201
         print(*what_happened(kills, backfills, compaction), sep="\n")  # noqa: T201
     assert all(each.phases.total() > 0 for each in kills)
@@ -180,7 +180,7 @@ def go_on(acts: Sequence[Callable[[], None]], seconds: float) -> None:
 
 
 def drain(drivers: Drivers, pipeline: LakePipeline) -> None:
-    """One more driver, which finishes the batch it is at and ends."""
+    """Run one more driver, which finishes its batch and ends."""
     before = drivers.committed(pipeline.name)
     driver = drivers.start(pipeline.name)
     drivers.wait_for_batch(pipeline.name, driver, before)
@@ -188,7 +188,7 @@ def drain(drivers: Drivers, pipeline: LakePipeline) -> None:
 
 
 def assert_all_holds(iot: IotLake, events: Sequence[Event]) -> None:
-    """Every record that was sent is once where it belongs, and windows are as a batch computes them."""
+    """Check that each sent record is once in its table, and windows are as a batch computes them."""
     assert_bronze_holds(iot, [*events, closing_event()])
     assert iot.counts() == counts_by_window(events)
     hot = Counter(key_of(row) for row in iot.window_rows() if row["avg_temp"] > 100)

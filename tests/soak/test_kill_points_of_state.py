@@ -24,7 +24,7 @@ def transform(orders):
 # Batches whose logs and state Spark keeps. The product keeps a hundred and more: minutes until a purge.
 KEEP_TWO = {"spark.sql.streaming.minBatchesToRetain": "2"}
 
-# Each file is a batch: three minutes of orders, each sent twice, and the last minute of the one before.
+# Each file is a batch: three minutes of orders, each sent twice, and the last minute of the previous file.
 FILES = 8
 MINUTES = [range(max(0, 3 * number - 1), 3 * number + 3) for number in range(FILES)]
 # The last order moves the watermark past all windows but its own.
@@ -70,5 +70,5 @@ def test_a_kill_in_the_purge_and_one_before_the_end_is_recorded_change_no_window
     rows = sorted(
         (row["window_start"].minute, row["orders"]) for row in story.pipeline.lake.rows("silver/windows")
     )
-    # What a batch computation gives for minutes 0 to 23.
+    # Result of a batch computation for minutes 0 to 23.
     assert rows == [(0, 5), (5, 5), (10, 5), (15, 5), (20, 4)]

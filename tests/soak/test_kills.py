@@ -22,7 +22,7 @@ from tests.support.kill_story import Kills, flowing
 from tidemill.dev.iot_events import IotSettings
 from tidemill.dev.produce import Target
 
-# Of each driver, unless --rounds says otherwise.
+# Number of kills of each driver, unless `--rounds` sets another one.
 KILLS = 50
 
 BRONZE, WINDOWS = "iot_events_bronze", "iot_device_windows"
@@ -56,7 +56,7 @@ def test_kills_of_both_drivers_lose_and_duplicate_nothing(
     servers = iot.lake.bootstrap_servers
     both = [Kills(drivers, name, random.Random(f"{SEED} {name}")) for name in (BRONZE, WINDOWS)]
     with flowing(Target(servers, topic), SETTINGS, events_per_second=100) as flow:
-        # Both at once, each on a core of its own.
+        # Run both at once, each on a separate core.
         with ThreadPoolExecutor() as threads:
             list(threads.map(lambda kills: kill_many_times(kills, rounds), both))
         events = take(SETTINGS, flow.stop())
@@ -68,7 +68,7 @@ def test_kills_of_both_drivers_lose_and_duplicate_nothing(
     with capsys.disabled():
         for kills in both:
             batches = drivers.committed(kills.pipeline) + 1
-            # A soak shows what it went through.
+            # Print the history of the soak test.
             print(f"\n{kills.pipeline}: {len(events)} events, {batches} batches, kills {dict(kills.phases)}")  # noqa: T201
     assert_bronze_holds(iot, [*events, closing_event()])
     assert iot.counts() == counts_by_window(events)

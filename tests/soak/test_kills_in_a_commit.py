@@ -23,8 +23,8 @@ from tidemill.names import Layout
 
 TABLES = {"arrow": "bronze/readings", "spark": "silver/readings"}
 
-# In the order of a batch, and by how many batches the first table is ahead of the second one then. Each
-# driver repeats what the one before left.
+# Steps of a batch in order, with the number of batches by which the first table is then ahead of the second
+# one. Each driver repeats what the previous one left unfinished.
 AHEAD = {
     "files_written 1": 0,
     "arrow asked": 0,
@@ -51,7 +51,7 @@ class Commits:
         return Layout(self.place.root)
 
     def land(self, files: int) -> None:
-        """Each file is a batch of two rows."""
+        """Write files, each of which is a batch of two rows."""
         for _ in range(files):
             rows = [{"id": 2 * self.landed}, {"id": 2 * self.landed + 1}]
             content = "".join(json.dumps(row) + "\n" for row in rows).encode()
@@ -59,7 +59,7 @@ class Commits:
             self.landed += 1
 
     def newest(self) -> list[int]:
-        """Newest batch by the ledger of each table."""
+        """Return newest batch by the ledger of each table."""
         ledgers = [read_ledger(self.layout.table(table)) for table in TABLES.values()]
         return [ledger[0].entry.batch_id if ledger and ledger[0].entry else -1 for ledger in ledgers]  # type: ignore[misc]
 

@@ -28,7 +28,8 @@ from tests.support.rewinds import (
 )
 
 SEED = 20261121
-# Of each kind of pipeline, so 200 in all: about ten seconds each on a quiet machine.
+# Number of histories of each kind of pipeline, so 200 in all. Each takes about ten seconds on an idle
+# machine.
 HISTORIES = int(os.environ.get("SOAK_HISTORIES", "50"))
 MOMENTS = ("epoch", "write checkpoint", "table silver/{}", "switch generation", "verify")
 WATERMARK = timedelta(minutes=30)
@@ -36,7 +37,7 @@ WINDOW = timedelta(minutes=5)
 
 
 class RandomHistory:
-    """One pipeline in a lake of its own."""
+    """One pipeline in a separate lake."""
 
     def __init__(self, lake: Lake, kind: str, chance: random.Random) -> None:
         self.lake, self.kind, self.chance = lake, kind, chance
@@ -49,7 +50,7 @@ class RandomHistory:
         self.pipeline = declare(self.lake, self.kind, self.kind, files=self.chance.randint(1, 3))
 
     def run(self) -> None:
-        """New files, then all that waits."""
+        """Write new files, then read all waiting ones."""
         more = self.chance.randint(1, 3)
         land_events(self.lake, self.files, self.files + more)
         self.files += more
@@ -75,7 +76,7 @@ class RandomHistory:
         rewind(self.pipeline, batch_id, self.rewinds)
 
     def live(self) -> None:
-        """Good runs, a wrong one, back to before it or further, and on."""
+        """Do good runs and a wrong one, rewind to before it or further, and continue."""
         for _ in range(self.chance.randint(1, 2)):
             self.run()
         good = newest_batch(self.pipeline)
@@ -102,7 +103,7 @@ def expected(kind: str, files: int) -> list[tuple[Any, ...]]:
 
 
 def _windows(once: list[tuple[int, datetime, str]]) -> list[tuple[Any, ...]]:
-    """Windows that the watermark has closed."""
+    """Return windows that the watermark has closed."""
     closed = max(at for _, at, _ in once) - WATERMARK
     counts: Counter[datetime] = Counter()
     ids: Counter[datetime] = Counter()
@@ -114,7 +115,7 @@ def _windows(once: list[tuple[int, datetime, str]]) -> list[tuple[Any, ...]]:
 
 
 def _pairs(events: list[tuple[int, datetime, str]]) -> list[tuple[Any, ...]]:
-    """Each `a` with each `b` of the same id within 20 minutes."""
+    """Return each `a` with each `b` of the same id within 20 minutes."""
     near = timedelta(minutes=20)
     firsts = [(number, at) for number, at, kind in events if kind == "a"]
     seconds = [(number, at) for number, at, kind in events if kind == "b"]
@@ -139,7 +140,7 @@ def test_random_histories_end_as_if_nothing_wrong_had_run(
         history.live()
         assert rows_of(history.pipeline) == expected(kind, history.files), f"history {number}"
         with capsys.disabled():
-            # A soak shows how far it is.
+            # Print the progress of the soak test.
             batches = newest_batch(history.pipeline) + 1
             seen = f"{history.files} files, {batches} batches, {history.rewinds} rewinds"
             sys.stdout.write(f"\r{kind} {number + 1}/{HISTORIES}: {seen}   ")

@@ -21,7 +21,7 @@ from tidemill.names import Layout
 ROUNDS = 100
 SEED = 5
 
-# Each takes half a minute: two starts of Spark.
+# Each round takes half a minute, for two starts of Spark.
 ROUNDS_WITH_SPARK = 3
 
 # Made by the source itself, so that no broker is needed: rows that count on, some in each batch.
@@ -45,13 +45,13 @@ def test_a_hundred_zombies_double_and_lose_nothing(
     assert endings == [75] * ROUNDS
     batches = assert_exactly_once(store_place, steps)
     with capsys.disabled():
-        # A soak shows what it went through.
+        # Print the history of the soak test.
         print(f"\n{store_place.kind}: {batches} batches, stopped at {dict(Counter(steps))}")  # noqa: T201
 
 
 @pytest.fixture
 def drivers(store_place: StorePlace) -> Iterator[Drivers]:
-    """Drivers of one pipeline on the store, with either writer."""
+    """Yield drivers of one pipeline on the store, with either writer."""
     folder = store_place.folder / "project"
     for part in ("conf/pipelines", "conf/environments", "spark_apps/transforms"):
         (folder / part).mkdir(parents=True)
@@ -85,7 +85,7 @@ def test_zombies_with_spark_double_and_lose_nothing(
 
 
 def assert_counted_once(place: StorePlace, table: str, batches: int) -> None:
-    """Every row that the source has made for so many batches, as Spark counts them, is there once."""
+    """Check that each row of this number of source batches, as Spark counts them, is in the table once."""
     path = Layout(place.root).table(table)
     assert place.ids(path, "value") == list(range(10 * batches))
     entries = [commit.entry for commit in reversed(read_ledger(path)) if commit.entry is not None]

@@ -17,7 +17,7 @@ __all__ = ["patient"]
 
 @pytest.fixture(scope="session")
 def postgres() -> Iterator[PostgresServer]:
-    """One server for the run; a test makes tables of its own."""
+    """Yield one server for the test run; each test makes separate tables."""
     with running_postgres() as server:
         yield server
 
@@ -29,7 +29,7 @@ def case(request: pytest.FixtureRequest, tmp_path: Path, spark: SparkSession) ->
 
 @pytest.fixture
 def other_case(case: WriterCase) -> WriterCase:
-    """The other writer on the same table."""
+    """Return the other writer on the same table."""
     return WriterCase("spark" if case.name == "arrow" else "arrow", case.path, case.spark)
 
 

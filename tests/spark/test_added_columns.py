@@ -24,7 +24,7 @@ from tidemill.spec.sinks import DeltaSink
 OLD = (
     "id long, place struct<site:string>, parts array<struct<size:int>>, tags map<string, struct<on:boolean>>"
 )
-# In front of others at each depth, where the table gets them at the end.
+# New columns are before others at each depth. The table gets them at the end.
 NEW = (
     "zone string, id long, place struct<floor:int, site:string>, "
     "parts array<struct<kind:string, size:int>>, tags map<string, struct<by:string, on:boolean>>"
@@ -55,7 +55,7 @@ def evolving(case: WriterCase, **declaration: Any) -> WriterCase:
 
 
 def added(case: WriterCase) -> dict[int, tuple[str, ...] | None]:
-    """Columns that each commit added, by its version."""
+    """Return columns that each commit added, by its version."""
     return {c.version: c.entry.columns_added for c in read_ledger(str(case.path)) if c.entry is not None}
 
 
@@ -82,7 +82,7 @@ def test_columns_and_rows_come_in_one_commit_whatever_crashes(
     writer.write(case.frame(columns=NEW), commit_of(2))
     assert added(case)[version + 2] is None
     assert sorted(case.rows(), key=lambda row: row["id"]) == [OLD_READ, NEW_READ]
-    # As readers without a JVM see them.
+    # Read the rows without a JVM, with DataFusion.
     read = (
         QueryBuilder().register("t", case.table).execute("SELECT id, place, parts, zone FROM t ORDER BY id")
     )
@@ -164,7 +164,7 @@ WRONG = 'def transform(orders):\n    return orders.selectExpr("CAST(id AS string
 
 
 def orders(lake: Lake, code: str) -> LakePipeline:
-    """Two tables, of which the second takes no column."""
+    """Return two tables, of which the second takes no column."""
     return lake.pipeline(
         "orders",
         source={
@@ -196,7 +196,7 @@ def land(lake: Lake, *numbers: int) -> None:
 
 
 def copies(lake: Lake) -> LakePipeline:
-    """A pipeline that reads the first table."""
+    """Return a pipeline that reads the first table."""
     return lake.pipeline(
         "copies",
         source={"delta": {"table": "bronze/orders"}},
@@ -232,7 +232,7 @@ def test_a_pipeline_grows_is_rewound_and_grows_again_and_refuses_what_does_not_f
     pipeline.run_incremental()
     grown = [(1, None), (2, None), (3, "z3"), (4, "z4")]
     assert zones(lake) == grown
-    # Who reads the table goes on with its new column.
+    # A stream that reads the table continues, with its new column.
     reader.run_incremental()
     assert zones(lake, "gold/orders") == grown
     # Rewind to before the columns were added. The table loses them and gets them again.

@@ -35,7 +35,7 @@ def transform(counts):
 
 EVENTS = [*(START + timedelta(minutes=number) for number in range(30)), END + timedelta(hours=1)]
 
-# In order; those of the two chunks come before.
+# Steps in order. The steps of the two chunks come before them.
 PUBLISHING_STEPS = (
     "staged",
     "publishing",
@@ -53,7 +53,7 @@ class KilledError(Exception):
 
 @pytest.fixture
 def counts(lake: Lake) -> LakePipeline:
-    """A live table of windows of which half were lost."""
+    """Return a live table of windows of which half were lost."""
     pipeline = live_counts(lake)
     DeltaTable(str(lake.root / "tables" / TABLE)).delete("device = 'd1'")
     return pipeline
@@ -198,7 +198,7 @@ def test_a_row_that_a_killed_chunk_rejects_and_its_next_attempt_accepts_is_publi
     )
     plan = staged(counts, chunk="15 minutes")
     kill_at(counts, plan, "chunk_done 0")
-    # For one attempt, the window of the 20th minute has a fourth event of one device.
+    # During one attempt, the window of the 20th minute has a fourth event of one device.
     land(lake, "events", [*EVENTS, *2 * [START + timedelta(minutes=21)]])
     kill_at(counts, plan, "quarantine_added")
     assert staged_rejections(lake) == 1

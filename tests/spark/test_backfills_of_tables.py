@@ -65,7 +65,7 @@ def test_rows_that_the_stream_has_not_read_are_left_to_it(lake: Lake) -> None:
     hours.run_incremental()
     assert total(lake) == [1]
     assert len(lake.late("hours")) == 1
-    # By now it has read them, and they are set aside: a backfill brings them into their window.
+    # The stream has read the rows and set them aside as late. A backfill adds them to their window.
     backfill(hours)
     assert total(lake) == [11]
 

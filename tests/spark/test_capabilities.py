@@ -1,4 +1,4 @@
-"""Refusals that stand in for Spark's own: Spark 4.2 refuses the same, later and in other words."""
+"""Refusals that replace Spark's own: Spark 4.2 refuses the same, but later and with another message."""
 
 from __future__ import annotations
 

@@ -37,7 +37,7 @@ def apply(case: WriterCase, number: int, changes: Iterable[Change]) -> None:
 
 
 def random_feed(keys: int, seed: int) -> list[Change]:
-    """Up to six changes of each key, with ties and repetitions; each key is a case of its own."""
+    """Generate up to six changes of each key, with ties and repetitions; each key is a separate case."""
     dice = random.Random(seed)
     feed: list[Change] = []
     for key in range(keys):
@@ -55,7 +55,7 @@ def in_batches(feed: Sequence[Change], cuts: int, seed: int) -> list[Sequence[Ch
 
 
 def replayed(feed: Iterable[Change]) -> dict[int, list[Change]]:
-    """The changes of each key in order, one for each sequence: a delete wins, then the greater name."""
+    """Return the changes of each key in order, one per sequence: a delete wins, then the greater name."""
     changes: dict[int, dict[int, Change]] = defaultdict(dict)
     for change in feed:
         key, op, name, sequence = change

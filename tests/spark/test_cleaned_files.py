@@ -30,7 +30,7 @@ def landed(hour: int) -> str:
 
 
 def land(lake: Lake, hour: int) -> None:
-    """Three rows of an hour, and a line that is no JSON."""
+    """Write three rows of an hour, and a line that is not JSON."""
     rows = [f'{{"id": {10 * hour + n}, "at": "2026-01-01T0{hour}:0{n}:00Z"}}' for n in range(3)]
     lake.land(landed(hour), "\n".join([*rows[:2], f"broken {hour}", rows[2], ""]))
 
@@ -63,7 +63,7 @@ def hours(*numbers: int) -> list[tuple[int, list[int], date]]:
 
 
 def broken(lake: Lake) -> list[tuple[Any, ...]]:
-    """Each broken line, with its file below the root."""
+    """Return each broken line, with its file below the root."""
     prefix = f"file:{lake.root}/"
     return sorted(
         (row["file"].removeprefix(prefix), row["line"], row["value"]) for row in lake.quarantined("ids")
@@ -94,7 +94,7 @@ def test_archived_files_are_read_again_once_and_deleted_ones_never_make_rows_few
     seen = broken(lake)
     assert seen == [(landed(n).replace(" ", "%20"), 3, f"broken {n}".encode()) for n in (0, 1, 2, 4)]
 
-    # As a move that died on an object store leaves it: in both folders.
+    # Copy the file into both folders, as a move that was interrupted on an object store does.
     shutil.copy(lake.root / "archived" / landed(1), lake.root / landed(1))
     before = windows(lake)
     backfill = pipeline.plan("2026-01-01T00:00:00Z", "2026-01-01T03:00:00Z")

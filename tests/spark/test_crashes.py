@@ -22,7 +22,7 @@ ORDERS = {
 }
 MINUTE = "2024-01-01T00:{:02}:00Z"
 
-# One arrow sink, then one spark sink: the steps of a batch in their order.
+# Steps of one batch, in order: an arrow sink writes its files and commits, then a spark sink commits.
 STEPS = ["files_written", "committed", "committed"]
 
 
@@ -43,7 +43,7 @@ def order(number: int, **other: Any) -> dict[str, Any]:
 
 @pytest.fixture
 def two_tables(lake: Lake) -> LakePipeline:
-    """Two files are two batches, each for two tables."""
+    """Return a pipeline with two files, which are two batches, each for two tables."""
     for number in (1, 2):
         lake.land_rows(f"landing/orders/{number}.json", [order(number), order(number + 10, price=200.0)])
     return lake.pipeline(
@@ -95,7 +95,7 @@ def transform(orders):
     windows = once.groupBy(F.window("at", "5 minutes")).agg(F.count("*").alias("orders"))
     return windows.select(F.col("window.start").alias("window_start"), "orders")
 """
-# What a batch computation gives for minutes 1-14, each sent twice; the last order only moves the watermark.
+# Result of a batch computation for minutes 1-14, each sent twice. The last order only moves the watermark.
 WINDOW_ROWS = [(0, 4), (5, 5), (10, 5)]
 
 

@@ -12,7 +12,7 @@ from tidemill.spec.ddl import DdlType, parse_columns
 
 
 def type_text(kind: DdlType) -> str:
-    """A type as `DataType.simpleString` writes it."""
+    """Return a type as `DataType.simpleString` writes it."""
     if kind.name == "struct":
         fields = ",".join(f"{field.name}:{type_text(field.type)}" for field in kind.fields)
         return f"struct<{fields}>"
@@ -23,7 +23,7 @@ def type_text(kind: DdlType) -> str:
 
 
 def spark_columns(ddl: str) -> StructType:
-    """As Spark's own readers and PySpark take DDL."""
+    """Parse DDL with the parser of Spark's own readers and PySpark."""
     return StructType.fromDDL(ddl)
 
 

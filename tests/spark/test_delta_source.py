@@ -78,7 +78,7 @@ FEED = ("_change_type", "_commit_version", "_commit_timestamp")
 
 
 def test_changes_go_from_bronze_through_silver_to_gold(lake: Lake) -> None:
-    """By both writers: bronze is appended by the arrow writer, silver merged by Spark's."""
+    """Both writers are used: the arrow writer appends to bronze, and Spark's writer merges into silver."""
     rows = {
         "path": "landing/customers",
         "format": "json",

@@ -24,7 +24,7 @@ NARROW = 'def transform(rows):\n    return rows.select("id")\n'
 
 
 def orders(lake: Lake, evolution: str = "add_columns", **source: Any) -> LakePipeline:
-    """One file a batch; two tables, so that a crash can come between them."""
+    """Return a pipeline with one file per batch, and two tables, so that a crash can come between them."""
     lake.transform("narrow", NARROW)
     files = {"path": "landing/orders", "format": "json", "schema_evolution": evolution, **source}
     return lake.pipeline(
@@ -50,7 +50,7 @@ def versions(lake: Lake) -> list[SourceSchema]:
 
 
 def rows(lake: Lake) -> list[dict[str, Any]]:
-    """Rows as their data files have them, without what is null, and without the folder of rescued data."""
+    """Return the rows of the data files without null values and without the folder of rescued data."""
     found = sorted(lake.rows("bronze/orders"), key=lambda row: row["id"])
     for row in found:
         if (rescued := row["_rescued_data"]) is not None:
@@ -173,7 +173,7 @@ def test_a_pipeline_that_shall_stop_at_new_columns_writes_nothing_of_their_batch
         pipeline.run_incremental()
     assert (refused.value.error_id, refused.value.facts["new"]) == ("TIDE-DATA-006", ["zone"])
     assert rows(lake) == [FIRST]
-    # Who names the column goes on with it.
+    # A transform that names the column continues with it.
     orders(lake, "fail", schema_hints="zone string").run_incremental()
     assert rows(lake) == EXPECTED[:2]
 
@@ -268,14 +268,14 @@ def test_a_backfill_computes_windows_again_by_the_columns_that_are_known(lake: L
     assert totals() == [3, 6, 30]
     range_of_time = (f"{hour}:00:00Z", f"{hour}:10:00Z")
     pipeline.backfill(*range_of_time)
-    # With what came too late for its window.
+    # The backfill includes the row that was too late for its window.
     assert totals() == [12, 6, 30]
     known = len(versions(lake))
     land(lake, "3", {"at": f"{hour}:03:00Z", "value": 100, "floor": 1}, kind=kind)
     # The stream will read it, with its columns.
     pipeline.backfill(*range_of_time)
     assert (totals(), len(versions(lake))) == ([12, 6, 30], known)
-    # Where it may pass files over, they are for the backfill.
+    # If the stream may skip files, the backfill reads them.
     with pytest.raises(DataError) as refused:
         declared(max_file_age="7 days").backfill(*range_of_time)
     assert (refused.value.error_id, refused.value.facts["new"]) == ("TIDE-DATA-009", ["floor"])

@@ -18,7 +18,7 @@ SECOND = {"delta": {"table": "silver/orders", "transform": "narrow:transform"}}
 
 
 def orders(lake: Lake, evolution: str = "add_columns", **source: Any) -> LakePipeline:
-    """One file a batch; two tables, so that a crash can come between them."""
+    """Return a pipeline with one file per batch, and two tables, so that a crash can come between them."""
     lake.transform("narrow", NARROW)
     files = {"path": "landing/orders", "format": "csv", "schema_evolution": evolution, **source}
     return lake.pipeline(
@@ -38,7 +38,7 @@ def versions(lake: Lake) -> list[SourceSchema]:
 
 
 def rows(lake: Lake) -> list[dict[str, Any]]:
-    """Rows as their data files have them, without what is null, and without the folder of rescued data."""
+    """Return the rows of the data files without null values and without the folder of rescued data."""
     found = sorted(lake.rows("bronze/orders"), key=lambda row: row["id"] or 0)
     for row in found:
         if (rescued := row["_rescued_data"]) is not None:

@@ -1,6 +1,6 @@
 """A disk that takes no more, played by the kernel's limit on file sizes: every write past it fails for real.
 
-A full file system of its own would need the right to mount one; this limit works everywhere.
+A separate full file system would need the right to mount one; this limit works everywhere.
 """
 
 from __future__ import annotations
@@ -38,7 +38,7 @@ def set_limit(driver: DriverProcess, size: int) -> None:
 
 
 def rows(first: int, count: int, size: int) -> list[dict[str, object]]:
-    """Rows of so many bytes each, in two letters per byte that no compression makes one."""
+    """Return rows of this number of bytes each, as hexadecimal text that does not compress to less."""
     chance = random.Random(first)
     return [{"id": number, "text": chance.randbytes(size).hex()} for number in range(first, first + count)]
 

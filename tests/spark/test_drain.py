@@ -123,7 +123,7 @@ def test_a_batch_that_hangs_beyond_the_deadline_is_cut_off_and_repeated_by_the_n
     try:
         ending, _ = stream.run_stream(drain, hang_in_second_batch)
     finally:
-        # In a driver the process ends now, and the hung batch with it.
+        # In a real driver, the process would end now and with it the hung batch.
         released.set()
         eventually(lambda: not lake.spark.streams.active, "the cut-off query ends", TIMEOUT_SECONDS)
         lake.spark.conf.set(STOP_TIMEOUT, f"{STOP_TIMEOUT_SECONDS}s")
@@ -134,7 +134,7 @@ def test_a_batch_that_hangs_beyond_the_deadline_is_cut_off_and_repeated_by_the_n
 
 
 def start(pipeline: LakePipeline, drain: Drain) -> RunningQuery:
-    """A query of a driver that runs several."""
+    """Return a query of a driver that runs several."""
     spark, resolved, store = pipeline.lake.spark, pipeline.resolved, pipeline.lake.store
     generation = read_or_create_current(store, resolved.layout, pipeline.name).generation
     epoch = claim_epoch(store, resolved.layout, pipeline.name, "several")

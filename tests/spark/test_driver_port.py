@@ -23,7 +23,7 @@ from tidemill.checkpoint.query_report import read_query_report
 from tidemill.dev.ports import free_ports
 from tidemill.lineage.replay import events_since
 
-# The first batch is at work until the test lets it end. A secret stands where none belongs.
+# The first batch runs until the test lets it end. A secret is where none belongs.
 CANARY = "c4n4ry"
 SECRET = "s3cr3t"
 API_KEY = "k3y-of-lineage"
@@ -140,7 +140,7 @@ def see_lineage(service: LineageService, ticks: LakePipeline, output: str) -> No
 
 
 def see_what_spark_measured(values: dict[tuple[str, ...], float]) -> None:
-    """Metrics of the newest batch in the words of its progress, and what is declared."""
+    """Check the metrics of the newest batch, by its progress and the declaration."""
     ticks = ("ticks", "stream")
     assert values["tidemill_trigger_interval_seconds", *ticks] == 1
     assert values["tidemill_progress_within_seconds", *ticks] == 600
@@ -166,7 +166,7 @@ def see_the_query(query: dict[str, Any], run_id: str, query_id: str | None) -> N
 
 
 def try_to_kill_the_batch(ui: str) -> None:
-    """While it is at work: were there a kill, it and its query would fail."""
+    """Try to kill the batch while it runs. If that worked, it and its query would fail."""
     jobs = ask(ui, "/jobs/")[1]
     assert "Active Jobs" in jobs
     assert "/kill/" not in jobs
@@ -177,7 +177,7 @@ def try_to_kill_the_batch(ui: str) -> None:
 
 
 def see_sparks_ui(address: str, query_run_id: str) -> None:
-    """It shows the stream, to this machine's loopback interface alone."""
+    """Check that Spark's UI shows the stream, only on this machine's loopback interface."""
     code, page = ask(address, "/StreamingQuery/")
     assert (code, query_run_id in page) == (200, True)
     # A server on all interfaces would also answer here.

@@ -1,4 +1,4 @@
-"""The real driver under the local runtime: what the Airflow tier's fake driver stands for."""
+"""The real driver under the local runtime, which the fake driver replaces in the Airflow tier."""
 
 from __future__ import annotations
 
@@ -52,7 +52,7 @@ def ask(plane: ControlPlane, verb: Verb) -> Proof:
 
 @contextmanager
 def another_checkout(lake: Lake, folder: Path) -> Iterator[ControlPlane]:
-    """A control plane of its own on the same root."""
+    """Return a separate control plane on the same root."""
     shutil.copytree(lake.folder / "conf", folder / "conf")
     environment = folder / "conf/environments/local.yaml"
     document = {**yaml.safe_load(environment.read_text()), "root": str(lake.root)}
@@ -107,7 +107,7 @@ def replaced_because_it_hangs(
     assert settled(plane, Goal(pipeline="ticks", kind="progress"), TIMEOUT_SECONDS).state == "done"
     successor = plane.running("ticks")
     assert successor is not None
-    # Its first batch may be one that the table has already: cut off between table and checkpoint.
+    # The table may already have the first batch, if the driver was cut off between table and checkpoint.
     eventually(
         lambda: any(c.entry and c.entry.run_id == successor.run_id for c in lake.ledger("bronze/ticks")),
         "a commit of its own",

@@ -12,7 +12,7 @@ from tests.support.lake import Lake
 
 FILES = 8
 ROWS = 50
-# Of the second batch of files, and in the middle of its file.
+# A row of the second batch of files, in the middle of its file.
 VICTIM = 5 * ROWS + ROWS // 2
 
 # Seconds for a driver with executors to run two batches; about 40 on two busy cores.

@@ -34,7 +34,7 @@ def readings(lake: Lake, *sinks: dict[str, Any], **declared: Any) -> LakePipelin
 
 
 def land(lake: Lake, number: int) -> None:
-    """Good; cold; hot; hot and without a name; without a name; a null of each; a broken line."""
+    """Write readings: good, cold, hot, hot without a name, without a name, a null of each, a broken line."""
     found = [("a", 20), ("a", -5), ("a", 200), ("", 200), ("", 20), (None, 20), ("a", None)]
     rows = [
         {"id": 10 * number + n, "device": device, "temperature": value}
@@ -58,7 +58,7 @@ def crash_after(*steps: str) -> StepDone:
 
 
 def entries(lake: Lake, table: str) -> list[LedgerEntry]:
-    """Of batches, oldest first."""
+    """Return the ledger entries of a table, oldest first."""
     return [commit.entry for commit in reversed(lake.ledger(table)) if commit.entry is not None]
 
 
@@ -68,7 +68,7 @@ def counts(entry: LedgerEntry) -> ExpectationCounts:
 
 
 def quarantined(lake: Lake) -> list[tuple[str, int]]:
-    """Reason and id of rows, without broken lines."""
+    """Return reason and id of rows, without broken lines."""
     rows = [row for row in lake.quarantined("readings") if row["reason"].startswith("expectation:")]
     return sorted((row["reason"], json.loads(row["value"])["id"]) for row in rows)
 
@@ -239,7 +239,7 @@ def test_rows_that_a_sink_makes_anew_each_time_are_counted_as_they_are_written(l
 def test_rows_that_come_out_otherwise_after_a_kill_do_not_finish_a_batch_whose_quarantine_is_written(
     lake: Lake,
 ) -> None:
-    """Else a row would be in the table and in the quarantine, and another one in neither."""
+    """Without this, a row would be in the table and in the quarantine, and another one in neither."""
     lake.transform("unsure", UNSURE)
     half = {"half": {"expect": "draw < 0.5", "on_violation": "quarantine"}}
     sink = {"table": "bronze/readings", "transform": "unsure:transform", "expectations": half}

@@ -1,4 +1,4 @@
-"""A real driver whose generation a verb closes while it runs: it ends with 75 and writes nothing more."""
+"""A real driver whose generation an operation closes while it runs ends with 75 and writes nothing more."""
 
 from __future__ import annotations
 
@@ -21,7 +21,7 @@ WHATEVER_COMES = 2**31
 def test_a_driver_that_missed_the_verbs_epoch_ends_when_it_meets_the_closed_generation(
     tmp_path: Path,
 ) -> None:
-    """As one that was past its look at the epochs when the verb claimed its own, or met a forced release."""
+    """The driver checks the epochs before the operation claims one, or a hold is released by force."""
     lake = Lake(tmp_path / "lake", None)  # type: ignore[arg-type]  # the driver brings its own session
     pipeline = lake.pipeline(
         "orders",

@@ -34,7 +34,7 @@ def orders(lake: Lake, file_format: str, **source: Any) -> LakePipeline:
 
 
 def land_rows(lake: Lake, file_format: str) -> None:
-    """One file, as Spark writes it, renamed into the folder whole."""
+    """Write one file with Spark, and rename it into the folder."""
     written = lake.folder / "written"
     rows = lake.spark.createDataFrame([tuple(row.values()) for row in ROWS], SCHEMA).coalesce(1)
     rows.write.format(file_format).options(**OPTIONS[file_format]).save(str(written))

@@ -12,7 +12,7 @@ from tests.support.cleaning import clean
 from tests.support.driver_process import START_TIMEOUT_SECONDS, drivers_of
 from tests.support.lake import Lake, LakePipeline
 
-# A name that is a pattern of Hadoop's stands next to one that it would match.
+# A name that is a Hadoop pattern, and a name that the pattern would match.
 NAMES = [
     "star*",
     "star1",
@@ -75,7 +75,7 @@ def windows_pipeline(lake: Lake, **files: Any) -> LakePipeline:
 
 
 def land_hour(lake: Lake, names: list[str]) -> None:
-    """Rows of one hour, and a file that closes it."""
+    """Write rows of one hour, and a file that closes the hour."""
     for number, name in enumerate(names):
         lake.land(f"landing/ids/{name}.csv", f"{number},2026-03-01T12:00:00Z\n")
     lake.land("landing/ids/z/new/last.csv", "100,2026-03-02T12:00:00Z\n")
@@ -162,7 +162,7 @@ def test_an_empty_folder_ends_an_incremental_run_at_once(lake: Lake) -> None:
 
 @pytest.fixture
 def unreadable(lake: Lake) -> LakePipeline:
-    """A pipeline with a file that it can read, and two whose names are not UTF-8: one by its folder."""
+    """Return a pipeline with a readable file, and two whose path is not UTF-8, one because of its folder."""
     for number, name in enumerate(["x", "caf\udce9", "d\udcff/y"]):
         lake.land(f"landing/ids/{name}.csv", f"{number},2026-03-01T12:00:00Z\n")
     lake.land("landing/ids/z.csv", "100,2026-03-02T12:00:00Z\n")

@@ -82,12 +82,12 @@ def table_of(case: WriterCase) -> DataFrame:
 
 
 def matching(rows: list[Row]) -> list[str]:
-    """Rows as texts, because a NaN differs from itself."""
+    """Return rows as texts, because a NaN differs from itself."""
     return sorted(str(row) for row in rows)
 
 
 def log_statistics(case: WriterCase) -> list[dict[str, Any]]:
-    """The statistics of each file as they stand in the log."""
+    """Return the statistics of each file in the log."""
     found = []
     for commit in sorted((case.path / "_delta_log").glob("*.json")):
         for line in commit.read_text().splitlines():
@@ -101,7 +101,7 @@ def log_statistics(case: WriterCase) -> list[dict[str, Any]]:
 def written(
     request: pytest.FixtureRequest, tmp_path_factory: pytest.TempPathFactory, spark: SparkSession
 ) -> WriterCase:
-    """A table with one file for each select."""
+    """Return a table with one file for each select."""
     case = WriterCase(request.param, tmp_path_factory.mktemp("statistics") / "orders", spark)
     writer = case.writer(columns=COLUMNS)
     fields = spark.createDataFrame([], COLUMNS).schema
@@ -116,7 +116,7 @@ def test_a_query_gives_the_same_rows_with_and_without_skipping(written: WriterCa
     table = table_of(written)
     # Conditions as columns: all files are read, and each row says itself which conditions it meets.
     rows = table.selectExpr("struct(*) AS row", "array(" + ", ".join(QUERIES) + ") AS met").collect()
-    # Each a scan of its own with its own skipping, and all one job.
+    # Each is a separate scan with separate skipping, and all are one job.
     scans = [
         table.where(query).select(F.lit(number).alias("number"), F.struct("*").alias("row"))
         for number, query in enumerate(QUERIES)

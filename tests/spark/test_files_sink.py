@@ -31,7 +31,7 @@ FLAT = "SELECT id, item.name AS name, day FROM result"
 
 @pytest.fixture
 def exports(lake: Lake) -> Path:
-    """Three batches to come."""
+    """Return three batches to come."""
     (lake.folder / "spark_apps/transforms/flat.sql").write_text(FLAT)
     for number in (1, 2, 3):
         land(lake, number)
@@ -168,7 +168,7 @@ def test_a_folder_that_a_killed_driver_has_claimed_begins_all_the_same(lake: Lak
     land(lake, 4)
     with pytest.raises(CrashedError):
         other.run_incremental(crash_at(0))
-    # As if it had been killed before, while it wrote the log.
+    # Remove entries, as if the run had been killed while it wrote the log.
     log = lake.root / "exports/again/_spark_metadata"
     for name in ("1", "2", "3", ".1.crc", ".2.crc", ".3.crc"):
         (log / name).unlink(missing_ok=True)

@@ -1,4 +1,4 @@
-"""A fork, and state in other partitions: both go on as if nothing had happened."""
+"""A fork and a repartitioned state continue without gaps or repetitions."""
 
 from __future__ import annotations
 

@@ -27,7 +27,7 @@ def declare(lake: Lake, name: str) -> LakePipeline:
 
 
 def run_batches(lake: Lake, name: str) -> LakePipeline:
-    """A pipeline that has run; each batch is the row of its number."""
+    """Return a pipeline that has run; each batch is the row of its number."""
     for number in range(BATCHES):
         lake.land_rows(f"landing/{name}/{number}.json", [{"id": number}])
     pipeline = declare(lake, name)
@@ -62,7 +62,7 @@ def run_windows(lake: Lake) -> None:
 
 @pytest.fixture(scope="module")
 def kept(tmp_path_factory: pytest.TempPathFactory, spark: SparkSession) -> KeptLake:
-    """A lake whose pipelines have run."""
+    """Return a lake whose pipelines have run."""
     lake = Lake(tmp_path_factory.mktemp("gate") / "lake", spark)
     run_batches(lake, "orders")
     run_windows(lake)
@@ -108,7 +108,7 @@ def forget(checkpoint: Path, batch_id: int) -> None:
 
 
 def uncommit(checkpoint: Path, batch_id: int) -> None:
-    """As a driver that is killed after the table's commit leaves it."""
+    """Remove the commit of a batch, as if the driver had been killed after the table's commit."""
     for name in (str(batch_id), f".{batch_id}.crc"):
         (checkpoint / "commits" / name).unlink(missing_ok=True)
 

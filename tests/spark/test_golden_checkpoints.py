@@ -36,7 +36,7 @@ def test_a_stored_checkpoint_resumes_from_a_batch_that_was_written_and_not_commi
 
 
 def uncommit_the_newest_batch(checkpoint: Path) -> None:
-    """As a driver that was killed after the table's commit and before Spark's leaves it."""
+    """Remove Spark's newest commit, as if the driver had been killed after the table's commit."""
     newest = max(int(file.name) for file in (checkpoint / "commits").iterdir() if file.name.isdecimal())
     (checkpoint / "commits" / str(newest)).unlink()
     (checkpoint / "commits" / f".{newest}.crc").unlink()

@@ -82,7 +82,7 @@ def land(lake: Lake, name: str, column: str, rows: list[tuple[int, int]]) -> Non
 
 
 def of_lists(kind: str, left: list[Row], right: list[Row], pairs: list[tuple[Row, Row]]) -> list[Row]:
-    """The join of two lists, of which the matching pairs are given."""
+    """Return the join of two lists, of which the matching pairs are given."""
     nothing = (None, None)
     matched = {one for one, _ in pairs}, {other for _, other in pairs}
     if kind == "semi":

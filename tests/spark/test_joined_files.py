@@ -75,7 +75,7 @@ def named(lake: Lake) -> LakePipeline:
 
 
 def files_read(lake: Lake, table: str = TABLES[0]) -> list[FilesRead]:
-    """Files of the devices by batch."""
+    """Return files of the devices by batch."""
     entries = [commit.entry for commit in reversed(lake.ledger(table)) if commit.entry]
     assert all(entry.tables_read is None for entry in entries)
     return [(entry.files_read or {})["devices"] for entry in entries]
@@ -258,7 +258,7 @@ def test_every_format_of_files_is_joined_with_the_decoders_of_files_sources(lake
     pipeline = lake.pipeline("named", **{**declaration, "sources": {"readings": READINGS, **sides}})
     land(lake, 1)
     pipeline.run_incremental()
-    # Readings have no name of their own.
+    # Readings themselves have no name.
     assert names(lake) == {10: " ".join(["mill"] * 9), 11: " ".join(["pond"] * 9)}
     (entry,) = [commit.entry for commit in lake.ledger(TABLES[0]) if commit.entry]
     reads = entry.files_read or {}

@@ -55,7 +55,7 @@ DECLARED: dict[str, Any] = {
 
 
 def name_devices(lake: Lake, **names: str) -> None:
-    """A new version of the table, with one row per device."""
+    """Write a new version of the table, with one row per device."""
     rows = {"device": list(names), "name": list(names.values())}
     write_deltalake(str(lake.root / "tables/silver/devices"), pa.table(rows), mode="overwrite")
 
@@ -81,7 +81,7 @@ def names(lake: Lake, table: str = TABLES[0]) -> dict[int, str | None]:
 
 
 def versions(lake: Lake, table: str = TABLES[0]) -> list[Any]:
-    """Version of the devices by batch."""
+    """Return version of the devices by batch."""
     return [commit.entry.tables_read for commit in reversed(lake.ledger(table)) if commit.entry]
 
 
@@ -147,7 +147,7 @@ def test_a_batch_of_which_a_part_is_written_is_finished_with_the_rows_that_it_wa
 ) -> None:
     land(lake, 1)
     with lineage_service() as service:
-        # It takes none: both drivers go on.
+        # It claims no epoch, so both drivers continue.
         service.answer = 503
         lake.configure(catalog="mill", lineage={"url": service.url, "every": "0 seconds"})
         with pytest.raises(CrashedError):

@@ -34,7 +34,7 @@ def story(tmp_path: Path) -> Iterator[KillStory]:
         yield KillStory(drivers, pipeline, classes, {})
 
 
-# Each step, where everything stands after a kill there, and the half-written files that it leaves.
+# Steps, each with the state of checkpoint and table after a kill there, and the half-written files.
 KILLS = {
     # K1: half of `.1.tmp` is there.
     "offsets/1 writing": (Standing(planned=0, written=0, recorded=0), {"offsets/.1.*.tmp": ["v1"]}),
@@ -53,7 +53,8 @@ KILLS = {
 def test_drivers_after_a_killed_jvm_and_after_a_kill_before_the_end_is_recorded_write_each_row_once(
     story: KillStory,
 ) -> None:
-    # As by the kernel, which takes the largest process: Python must end, so that a restart can help.
+    # The kernel's OOM killer takes the largest process, the JVM. Python must end then, so that a restart can
+    # help.
     receipt = story.kill_jvm_at("offsets/1 renamed")
     assert (receipt.result, receipt.exit_code) == ("failed", InternalError.exit_code)
     assert (receipt.error or {})["id"] == "TIDE-RUN-002"

@@ -26,7 +26,7 @@ LATE = {0: 0, 1: 0, 2: 3, 3: 1}
 
 
 def crash_at_step(number: int) -> StepDone:
-    """Fail when so many steps were done in this run."""
+    """Fail after this number of steps in this run."""
     steps = itertools.count(1)
 
     def crash(step: str) -> None:
@@ -38,7 +38,7 @@ def crash_at_step(number: int) -> StepDone:
 
 @pytest.fixture
 def windows(lake: Lake) -> LakePipeline:
-    """Two tables, one of each writer."""
+    """Return two tables, one of each writer."""
     numbers = itertools.count()
     for place, minutes in enumerate(FILES):
         rows = [{"id": next(numbers), "at": f"2024-01-01T{m // 60:02}:{m % 60:02}:00Z"} for m in minutes]
@@ -74,7 +74,7 @@ def test_late_rows_add_up_over_crashes_at_every_step_of_their_batch(
             windows.run_incremental(crash_at_step(step))
     reporter = windows.run_incremental()
     assert told(lake, "bronze/windows") == told(lake, "silver/windows") == LATE
-    # Of the batches that this driver wrote.
+    # The status counts only the batches that this driver wrote.
     assert reporter.status.late_rows == LATE[3]
 
 

@@ -167,7 +167,7 @@ def test_no_row_is_lost_where_a_row_is_late_by_its_own_time(lake: Lake, transfor
 
 
 def behind_watermark(files: list[list[str | None]]) -> set[int]:
-    """Ids of the rows that are late by their own time, or have none."""
+    """Return ids of the rows that are late by their own time, or have none."""
     late = set()
     for place, times in enumerate(files):
         watermark = START + timedelta(minutes=20 * (place - 2) - 10) if place > 1 else EPOCH

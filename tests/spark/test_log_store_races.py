@@ -53,7 +53,7 @@ def race(place: StorePlace) -> dict[str, list[int]]:
 def test_two_racing_drivers_never_both_win_a_commit(store_place: StorePlace, placed_store: Store) -> None:
     won = race(store_place)
     assert sorted(won["one"] + won["other"]) == list(range(COMMITS))
-    # Where one is always first there was no race.
+    # If one process is always first, there was no race.
     assert all(won.values())
     log = f"{placed_store.root}/_delta_log"
     for name, commits in won.items():

@@ -1,4 +1,4 @@
-"""A stream of a table with column mapping goes on where columns are renamed, dropped or made again."""
+"""A stream of a table with column mapping continues if columns are renamed, dropped or recreated."""
 
 from __future__ import annotations
 

@@ -68,7 +68,7 @@ def scored(lake: Lake, name: str) -> list[tuple[str, int, float]]:
 
 
 def expected(limits: dict[str, float]) -> list[tuple[str, int, float]]:
-    """By file: what is above the limit is fraud; the price is three times the amount."""
+    """Return the rows of each file. Amounts above the limit are fraud; the price is triple the amount."""
     numbered = list(enumerate(AMOUNTS))
     return sorted(
         (f"{name}{number}", int(amount > limit), 3 * amount)
@@ -78,7 +78,7 @@ def expected(limits: dict[str, float]) -> list[tuple[str, int, float]]:
 
 
 def models_used(lake: Lake, name: str) -> list[tuple[str | None, str | None]]:
-    """Versions in the ledger, of `fraud` and of `price`, oldest commit first."""
+    """Return versions in the ledger, of `fraud` and of `price`, oldest commit first."""
     entries = [commit.entry for commit in reversed(lake.ledger(f"silver/{name}")) if commit.entry]
     used = [entry.code.models or {} for entry in entries]
     return [(models["fraud"].version, models["price"].digest) for models in used]
@@ -94,7 +94,7 @@ def test_every_mode_scores_alike_and_the_ledger_tells_when_an_alias_was_moved(
     models = {"fraud": fraud, "price": {"path": "models/price", "digest": line}}
     live = declare(lake, "live", **models)
     land(lake, "a", 0)
-    # A stream goes on with the model that it found at its start.
+    # A stream continues with the model that it found at its start.
     with running_stream(live) as stream:
         stream.wait_until(lambda: len(scored(lake, "live")) == 4, "the first file is in the table")
         registry.aliases["fraud", "champion"] = 2

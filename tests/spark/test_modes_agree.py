@@ -38,7 +38,7 @@ def transform(readings):
 
 
 def events(chance: random.Random) -> list[dict[str, Any]]:
-    """An hour in order of arrival: late within the watermark, some twice; the last closes all windows."""
+    """Return an hour in order of arrival, with some late within the watermark, some twice, and a last one."""
     made = []
     for number in range(EVENTS):
         at = START + timedelta(seconds=chance.uniform(0, 3599))
@@ -54,7 +54,7 @@ def events(chance: random.Random) -> list[dict[str, Any]]:
 
 
 def split(chance: random.Random, rows: list[dict[str, Any]]) -> Iterator[list[dict[str, Any]]]:
-    """The rows in order, cut into a few files."""
+    """Yield the rows in order, cut into a few files."""
     cuts = sorted(chance.sample(range(1, len(rows)), chance.randrange(1, 5)))
     for start, end in zip([0, *cuts], [*cuts, len(rows)], strict=True):
         yield rows[start:end]
@@ -74,7 +74,7 @@ def declare(lake: Lake, name: str, code: str, **sink: Any) -> LakePipeline:
 
 
 def rows_of(lake: Lake, table: str, time: str) -> list[str]:
-    """Rows of the hour, in an order of their own."""
+    """Return the rows of the hour, sorted."""
     return sorted(str(row) for row in lake.rows(table) if row[time] < END)
 
 

@@ -1,4 +1,4 @@
-"""Project folders with odd legal names: runs, verbs and rows are those of a folder with a plain name.
+"""Project folders with odd legal names: runs, operations and rows are those of a folder with a plain name.
 
 `tests/unit/spec/test_odd_roots.py` has the names that are refused.
 """
@@ -18,7 +18,7 @@ from tests.support.command_line import CommandLine
 from tests.support.lake import Lake, LakePipeline
 from tidemill.spec.location import MAX_LOCATION
 
-# Of every class but the colon, which no pattern may have above it, in one name.
+# One name with special characters of every class except the colon, which no pattern may have above it.
 ALL = " a#b?c-ü;&+='\"`q` [x]{a,b}*! $HOME|^<>😀 100% %zz ~@ ,() "
 ALONE = {
     "plain": "plain",
@@ -108,7 +108,7 @@ class OddProject:
         return self.query("SELECT ids, day FROM gold.sums ORDER BY ids")
 
     def batches(self, pipeline: LakePipeline) -> list[int]:
-        """Batches in the ledger, newest first."""
+        """Return batches in the ledger, newest first."""
         table = {"raw": "bronze/events", "sums": "gold/sums"}[pipeline.name]
         found = self.lake.ledger(table)
         return [
@@ -122,7 +122,7 @@ def test_a_project_folder_may_have_any_legal_name(
 ) -> None:
     project = OddProject(tmp_path / "at" / name / "project", spark, capsys.readouterr)
     project.land(1, 2, 3)
-    # What would match if the name were a pattern, or end where a URL does.
+    # Names that would match if the name were a pattern, or if it ended as a URL does.
     for neighbour in ("x", "a", "aab", "a1b"):
         other = Lake(tmp_path / "at" / neighbour / "project", spark)
         other.land_rows("landing/events/day=9/events.json", [{"id": 9, "at": "2024-01-01T00:09:00Z"}])

@@ -65,7 +65,7 @@ def test_each_kind_of_query_fits_the_modes_of_the_table_that_the_matrix_says(lak
 
 
 def start_and_stop(pipeline: LakePipeline) -> None:
-    """Start the query as Spark does, without any of our own checks; the folder is empty, so no batch runs."""
+    """Start the query without Tidemill's checks. The folder is empty, so no batch runs."""
     frame = flow_of(pipeline).frame
     output_mode = pipeline.resolved.spec.output_mode
     query = frame.writeStream.outputMode(output_mode).foreachBatch(lambda *_: None)

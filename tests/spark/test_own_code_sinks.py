@@ -44,7 +44,7 @@ class Lines:
 
 @pytest.fixture
 def orders(lake: Lake) -> LakePipeline:
-    """Two batches to come; the sinks stand in another order than they are written in."""
+    """Return a pipeline with two batches to read, whose sinks are declared in another order than written."""
     for number in (1, 2):
         lake.land_rows(f"landing/orders/{number}.json", [{"id": number}])
     out = lake.folder / "out"
@@ -96,7 +96,7 @@ def test_code_of_ones_own_gets_a_repeated_batch_again_and_its_token_keeps_the_ro
     handed_over = sorted(file.name[:3] for file in (lake.folder / "out").glob("*-*"))
     assert handed_over == ["0-1", "1-2", "1-2"]
     assert sorted(row["id"] for row in lake.rows("bronze/orders")) == [1, 2]
-    # What the first driver had in memory went with it.
+    # The memory of the first driver is lost.
     assert in_memory(lake) == [2]
 
 

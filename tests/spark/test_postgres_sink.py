@@ -26,7 +26,7 @@ _NUMBERS = itertools.count(1)
 
 @pytest.fixture
 def table(postgres: PostgresServer, monkeypatch: pytest.MonkeyPatch) -> Iterator[str]:
-    """A schema of its own, with a table `orders` whose rows have an author."""
+    """Yield a separate schema, with a table `orders` whose rows have an author."""
     monkeypatch.setenv("TIDEMILL_SECRET_CRM", postgres.connection_string)
     schema = f"test_{next(_NUMBERS)}"
     postgres.run(
@@ -191,7 +191,7 @@ def test_what_cannot_be_a_row_of_the_table_stops_the_pipeline_and_writes_nothing
 
 
 def twice(lake: Lake) -> str:
-    """A sink's transform that gives the first row twice."""
+    """Return a sink's transform that gives the first row twice."""
     return lake.transform(
         "twice",
         "def transform(rows):\n    first = rows.where('id = 1')\n    return first.unionAll(first)\n",

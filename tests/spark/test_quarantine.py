@@ -37,7 +37,7 @@ def declare(lake: Lake, **payload: Any) -> Pipeline:
 def decoded(
     spark: SparkSession, pipeline: Pipeline, quarantine: Quarantine, *values: bytes | None
 ) -> DataFrame:
-    """The records on two partitions, through the pipeline's decoding."""
+    """Return the records on two partitions, through the pipeline's decoding."""
     assert pipeline.spec.payload is not None
     rows = [(None, value, "orders", 0, offset, ARRIVED) for offset, value in enumerate(values)]
     records = spark.createDataFrame(rows, RECORDS).repartition(2, "kafka_offset")

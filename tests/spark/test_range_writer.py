@@ -59,7 +59,7 @@ def turn_of(table: str) -> Iterator[None]:
     file.touch()
     yield
     file.unlink()
-    # The stream goes on before the backfill looks at what it has done.
+    # The stream continues before the backfill verifies its result.
     write_deltalake(table, pa.table({"id": [99, 98], "price": [0, 0]}), mode="append")
 
 

@@ -20,7 +20,7 @@ DELTA = "SELECT batch FROM bronze.orders"
 
 
 class Reader:
-    """Reads again and again in a thread; keeps how many rows of each batch it saw."""
+    """Reads repeatedly in a thread, and counts the rows of each batch in each read."""
 
     def __init__(self, read: Callable[[], list[Any]]) -> None:
         self.seen: list[dict[Any, int]] = []
@@ -31,7 +31,7 @@ class Reader:
 
     def _run(self) -> None:
         try:
-            # Not all the time: it must leave the stream some of the machine.
+            # Pause between reads, to leave the stream some CPU time.
             while not self._stop.wait(0.05):
                 self.look()
         except BaseException as error:  # noqa: BLE001  # raised again in the test's own thread

@@ -27,7 +27,7 @@ def refusal(case: WriterCase, commit: BatchCommit) -> str:
 
 
 def write_three(case: WriterCase) -> None:
-    """Batches 0 to 2, one row each."""
+    """Write batches 0 to 2, with one row each."""
     for batch_id in range(3):
         case.writer().write(case.frame((batch_id, "a")), commit_of(batch_id))
 

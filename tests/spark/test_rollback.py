@@ -16,7 +16,7 @@ from tidemill.control.plane import ControlPlane, open_control_plane
 from tidemill.spec.project import load_environment
 from tidemill.spec.project_folder import Project
 
-# Each driver, and Spark's plan of a version, takes 20 s on two busy cores.
+# Each driver and each Spark plan of a version takes 20 s on two busy cores.
 TIMEOUT_SECONDS = 300.0
 
 SHORT = """

@@ -22,7 +22,7 @@ PLAIN = """
 def transform(orders):
     return orders
 """
-# Of each batch: minutes of the events; None for one without an event time.
+# Minutes of the events of each batch. None is an event without an event time.
 BATCHES: list[list[int | None]] = [[0, 1, None, 7], [None, None, 30, 31], [0, 90, None], [1]]
 
 

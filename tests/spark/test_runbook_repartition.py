@@ -1,6 +1,6 @@
 """The page on repartitioning, and the parts of `pipeline-changed` that need Spark for real state.
 
-The command line starts Spark in a process of its own, as for a person; the drivers are fakes.
+The command line starts Spark in a separate process, as it does for a user; the drivers are fakes.
 """
 
 from __future__ import annotations
@@ -19,7 +19,7 @@ FROM_EARLIEST = "tidemill checkpoint reset PIPELINE --from earliest --reason TEX
 
 
 def outgrown(patient: Patient) -> None:
-    """The file still says 2; the newest batch was begun and not finished."""
+    """Prepare a pipeline file that still has 2 partitions, and an unfinished newest batch."""
     checkpoint = ran_windowed(patient)
     patient.values["PARTITIONS"] = "4"
     kept = patient.keep(checkpoint / f"commits/{LAST}", checkpoint / f"commits/.{LAST}.crc")
@@ -38,14 +38,14 @@ def changed_in_the_file(patient: Patient) -> None:
 
 
 def transform_changed(patient: Patient) -> None:
-    """A better transform was deployed: the sums are others from now on."""
+    """Deploy another transform, whose sums differ."""
     ran_windowed(patient)
     file = patient.drivers.folder / "spark_apps/transforms/windowed.py"
     file.write_text(TRANSFORM.replace('F.sum("value")', 'F.sum(F.abs("value"))'))
 
 
 def windows_changed(patient: Patient) -> None:
-    """The new transform counts by other windows, of which the state knows nothing."""
+    """Deploy a transform with other windows, which the state does not have."""
     transform_changed(patient)
     file = patient.drivers.folder / "spark_apps/transforms/windowed.py"
     file.write_text(TRANSFORM.replace('"5 minutes"', '"10 minutes", "1 minute"'))
@@ -56,7 +56,7 @@ def last_batch_is_finished(patient: Patient) -> None:
 
 
 def idle(patient: Patient) -> None:
-    """The next driver finds nothing to read."""
+    """Let the next driver find nothing to read."""
     patient.drivers.behave(NAME, "idle")
 
 

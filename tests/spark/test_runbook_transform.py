@@ -1,6 +1,6 @@
-"""The part of the page on streams that do not start that asks Spark: what it thinks of a transform.
+"""The steps of the page `stream-does-not-start` in which Spark checks a transform.
 
-The command line starts Spark in a process of its own, as for a person; the drivers are fakes.
+The command line starts Spark in a separate process, as it does for a user; the drivers are fakes.
 """
 
 from __future__ import annotations

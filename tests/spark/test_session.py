@@ -30,7 +30,7 @@ def test_what_is_asked_of_the_jvm_at_each_event_is_looked_up_once(
     def ask() -> None:
         durations = spark._jvm.java.util.HashMap()
         durations["addBatch"] = 7
-        # As pyspark reads each map, to its end and the exception there.
+        # Read the whole map as pyspark does, up to the exception at its end.
         assert dict(durations) == {"addBatch": 7}
         assert spark._jvm.PythonSQLUtils is not None
 

@@ -37,7 +37,7 @@ def files(name: str) -> dict[str, Any]:
 
 
 def declare(lake: Lake, *names: str) -> LakePipeline:
-    """All rows of all streams, with the stream's name."""
+    """Return all rows of all streams, with the stream's name."""
     named = ", ".join(f"{name}.selectExpr('id', \"'{name}' AS stream\")" for name in names)
     transform = lake.transform("seen", UNION.format(names=", ".join(names), named=named))
     return lake.pipeline(
@@ -65,7 +65,7 @@ def refused(pipeline: LakePipeline) -> GateRefusedError:
 
 
 def goes_back_instead_of_a_backfill(pipeline: LakePipeline, batch_id: int) -> None:
-    """As the refusal of a range of several streams says."""
+    """Rewind, as the refusal of a backfill range for several streams advises."""
     with pytest.raises(UsageError) as no_range:
         pipeline.plan("2026-01-01", "2026-01-02")
     assert no_range.value.error_id == "TIDE-BACK-002"
@@ -83,7 +83,7 @@ def test_each_row_of_each_stream_once_whatever_their_order_and_through_crashes(l
     pipeline = declare(lake, "north", "south")
     pipeline.run_incremental()
     land(lake, "south", 4)
-    # The same two, the other way round; only one of them has anything new.
+    # The same two streams with exchanged roles; only one of them has new rows.
     pipeline = declare(lake, "south", "north")
     with pytest.raises(CrashedError):
         pipeline.run_incremental(crash_at("committed"))

@@ -68,7 +68,7 @@ def plane_of(pipeline: LakePipeline) -> ControlPlane:
 
 
 def shadowed(pipeline: LakePipeline, batches: int = 5) -> ShadowResult:
-    """As the command does, in the test's session."""
+    """Run the shadow as the command does, but in the test's session."""
     stretch = stretch_of(plane_of(pipeline), pipeline.resolved, batches)
     return shadow(pipeline.lake.spark, pipeline.resolved, stretch)
 
@@ -78,7 +78,7 @@ def files_below(folder: Path) -> dict[str, bytes]:
 
 
 def with_batches(lake: Lake, kind: str, **sink: Any) -> LakePipeline:
-    """A pipeline with five batches of a file each, and perhaps one without rows."""
+    """Return a pipeline with five batches of a file each, and perhaps one without rows."""
     land_events(lake, 0, 5)
     pipeline = declare(lake, kind, kind, **sink)
     pipeline.run_incremental()
@@ -87,7 +87,7 @@ def with_batches(lake: Lake, kind: str, **sink: Any) -> LakePipeline:
 
 @pytest.fixture(scope="module")
 def landed(tmp_path_factory: pytest.TempPathFactory, spark: SparkSession) -> LakePipeline:
-    """For tests that leave it as they find it."""
+    """Return a pipeline for tests that do not change it."""
     return with_batches(Lake(tmp_path_factory.mktemp("stateless") / "lake", spark), "stateless")
 
 
@@ -128,7 +128,7 @@ def test_the_version_in_use_makes_the_same_rows_and_nothing_of_the_pipeline_chan
 
 
 def test_another_version_differs_in_what_it_makes_of_the_same_records(stateless: LakePipeline) -> None:
-    # Not accepted, and not started: a question that changes nothing.
+    # The new version is neither accepted nor started, because a shadow run changes nothing.
     stateless.lake.transform("stateless", TRANSFORMS["stateless"] + ONE_MORE)
     found = shadowed(stateless, 2)
     [table] = found.differences
@@ -266,7 +266,7 @@ def test_rows_that_replace_others_are_compared_with_the_tables_own(
     lake.transform("by_day", BY_DAY + more)
     before = files_below(lake.root)
     [table] = shadowed(pipeline, 3).differences
-    # The other version leaves three old rows as they were, and adds six of its own.
+    # The other version leaves three old rows unchanged, and adds six rows.
     assert (table.missing, table.surplus) == (missing, surplus)
     assert_untouched(lake, before)
 

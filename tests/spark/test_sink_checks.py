@@ -33,12 +33,12 @@ def files(**keys: Any) -> dict[str, Any]:
 
 
 def written(lake: Lake) -> list[str]:
-    """Data files of all tables and folders."""
+    """Return data files of all tables and folders."""
     files = [file for kind in ("*.parquet", "*.csv") for file in lake.root.rglob(kind)]
     return [str(file) for file in files if "_delta_log" not in file.parts]
 
 
-# A sink, the id, and a word of what is found.
+# A sink, the error id, and a word of the finding.
 WRONG = {
     "struct to csv": (files(format="csv"), "TIDE-SINK-012", "CSV"),
     "partition of files": (files(partition_by=["month"]), "TIDE-SINK-012", "month"),
@@ -103,7 +103,7 @@ def test_every_sink_is_checked_and_nothing_is_written(lake: Lake) -> None:
     found = analyse(lake.spark, pipeline.resolved)
     assert [one["id"] for one in found] == ["TIDE-SINK-012", "TIDE-SINK-030", "TIDE-SINK-024"]
     assert written(lake) == []
-    # Else the rows are there.
+    # With valid sinks, the rows are written.
     pipeline_of(lake, delta(partition_by=["day"]), files()).run_incremental()
     assert len(written(lake)) == 2
 

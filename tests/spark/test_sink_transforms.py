@@ -42,7 +42,7 @@ def order(number: int, minute: int, price: float) -> dict[str, Any]:
 
 @pytest.fixture
 def pipeline(lake: Lake) -> LakePipeline:
-    """Two batches, for a table of all orders and one of the newest price of each."""
+    """Return two batches, for a table of all orders and one of the newest price of each."""
     lake.land_rows("landing/orders/1.json", [order(1, 1, 10.0), order(1, 3, 30.0), order(1, 2, 20.0)])
     lake.land_rows("landing/orders/2.json", [order(1, 4, 40.0), order(2, 4, 5.0), order(2, 5, 6.0)])
     merge = {"table": "silver/orders", "mode": "merge", "key": ["id"]}
@@ -55,7 +55,8 @@ def pipeline(lake: Lake) -> LakePipeline:
                 "delta": {
                     **merge,
                     "transform": lake.transform("latest", LATEST),
-                    # Of what the transform gives; the result has no such column.
+                    # `where` uses a column that only the sink's transform adds; the result has no such
+                    # column.
                     "where": "newest_price > 6",
                 }
             },
@@ -105,7 +106,7 @@ def test_a_batch_is_finished_by_the_code_that_began_it_the_sinks_included(
 
 
 def refusal_of(lake: Lake, body: str) -> TidemillError:
-    """Why a sink's transform is refused; nothing may be written."""
+    """Return the error of a refused transform of a sink, and check that nothing was written."""
     code = f"from pyspark.sql import functions as F\n\ndef transform(rows):\n    {body}\n"
     lake.land_rows("landing/orders/1.json", [order(1, 1, 10.0)])
     sink = {"table": "silver/orders", "transform": lake.transform("shape", code)}
@@ -129,7 +130,7 @@ def refusal_of(lake: Lake, body: str) -> TidemillError:
             "TIDE-DATA-002",
             "RuntimeError: stop here",
         ),
-        # A function that runs a job of its own has records in hand.
+        # A function that runs a separate job handles single records.
         (
             "return rows.limit(len(rows.select(F.concat('id', F.lit('no')).cast('int')).collect()))",
             "TIDE-DATA-002",

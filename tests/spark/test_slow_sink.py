@@ -35,7 +35,7 @@ def land_batches(lake: Lake, first: int) -> None:
 
 
 def orders(lake: Lake) -> LakePipeline:
-    """A file is a batch, and a batch always takes longer than the trigger."""
+    """Return a pipeline in which each file is a batch, and each batch takes longer than the trigger."""
     folder = {"path": "landing/orders", "format": "json", "schema": "id long", "max_files_per_batch": 1}
     sinks = [{"delta": {"table": "bronze/orders"}}, {"foreach_batch": {"function": "database:upsert"}}]
     return lake.pipeline("orders", source={"files": folder}, sinks=sinks, run={"trigger": "10 milliseconds"})

@@ -16,7 +16,7 @@ from tidemill.errors import UnavailableError
 
 
 def word_count(lake: Lake, port: int) -> LakePipeline:
-    """The repository's own, on another port, with a second sink that a test can look into."""
+    """Return the repository's own, on another port, with a second sink that a test can look into."""
     pipeline = lake.copy_pipeline("socket_word_count")
     file = lake.folder / "conf/pipelines/socket_word_count.yaml"
     declared = yaml.safe_load(file.read_text())
@@ -50,7 +50,7 @@ def test_words_of_a_socket_are_counted_and_each_start_begins_anew(
         run_with(lake, server, ["to be", "or not to be"], {"to": 2, "be": 2, "or": 1, "not": 1})
         shown = re.findall(r"\|(\w+) *\|(\d) ", capsys.readouterr().out)
         assert set(shown[-4:]) == {("to", "2"), ("be", "2"), ("or", "1"), ("not", "1")}
-        # In the old checkpoint Spark would drop lines, or fail: its socket counts them from zero.
+        # With the old checkpoint, Spark would drop lines or fail, because its socket source counts from zero.
         assert run_with(lake, server, ["be"], {"be": 1}) in (0, 1)
     layout = word_count(lake, 1).resolved.layout
     history = read_history(lake.store, layout, "socket_word_count")

@@ -57,7 +57,7 @@ def windows(lake: Lake, **run: Any) -> LakePipeline:
 
 
 def garble(file: Path) -> None:
-    """Other bytes, of the same number."""
+    """Replace the bytes by as many other bytes."""
     content = file.read_bytes()
     middle = len(content) // 2
     file.write_bytes(content[:middle] + bytes(255 - byte for byte in content[middle:]))
@@ -65,7 +65,7 @@ def garble(file: Path) -> None:
 
 @pytest.fixture(params=["rocksdb", "memory"])
 def state_store(request: pytest.FixtureRequest, lake: Lake) -> Iterator[str]:
-    """The shared session as a driver with this store sets it."""
+    """Yield the shared session as a driver with this store sets it."""
     conf, store = lake.spark.conf, str(request.param)
     before = {name: str(conf.get(name)) for name in state_conf("memory")}
     for name, value in (state_conf("memory") if store == "memory" else {}).items():
@@ -175,7 +175,7 @@ def test_files_that_a_transform_reads(
     error = failure_of(pipeline)
 
     assert (type(error), error.error_id) == (DataError, error_id)
-    # As the fix says: out of the path, which the transform reads.
+    # Follow the fix: move the file out of the path that the transform reads.
     culprit = folder / ("old" if make is conflicting else "z.parquet")
     assert str(culprit) in str(error.facts["reason"])
     culprit.rename(tmp_path / "moved")

@@ -27,7 +27,7 @@ ROCKSDB = "spark.sql.streaming.stateStore.rocksdb."
 
 @pytest.fixture
 def snapshots(spark: SparkSession, monkeypatch: pytest.MonkeyPatch) -> Iterator[None]:
-    """A snapshot with each batch, of what is there, and a trend in a few kilobytes: else it takes hours."""
+    """Write a snapshot with each batch, and find trends in few batches and kilobytes, to save hours."""
     monkeypatch.setattr(state_growth, "TREND_BATCHES", BATCHES - 2)
     monkeypatch.setattr(state_growth, "WORTH_A_WORD", 1_000)
     spark.conf.set(f"{ROCKSDB}changelogCheckpointing.enabled", "false")
@@ -50,7 +50,7 @@ def orders(lake: Lake, watermark: str) -> LakePipeline:
 
 
 def land_hours(lake: Lake, first: int) -> None:
-    """An hour is a file, and a file a batch; each key comes twice in it, and never again."""
+    """Write one file per hour, each a batch. Each key comes twice in its file, and never again."""
     for hour in range(first, first + BATCHES):
         keys = random.Random(hour)
         at = (START + timedelta(hours=hour)).isoformat()

@@ -19,7 +19,7 @@ KIND = "windows"
 
 @pytest.fixture
 def _session_in_memory(lake: Lake) -> Iterator[None]:
-    """The shared session as a driver of such a pipeline sets it."""
+    """Yield the shared session as a driver of such a pipeline sets it."""
     conf = lake.spark.conf
     before = {name: str(conf.get(name)) for name in state_conf("memory")}
     for name, value in state_conf("memory").items():

@@ -79,7 +79,7 @@ def deliveries(lake: Lake) -> Iterator[int]:
 
 
 def over(rows: Iterable[dict[str, Any]]) -> list[str]:
-    """The rows that no later event can change: the watermarks end at minute 116."""
+    """Return the rows that no later event can change. The watermarks end at minute 116."""
     return sorted(str(row) for row in rows if row["start"] < START + timedelta(minutes=114))
 
 
@@ -88,7 +88,7 @@ def result(lake: Lake, name: str = "counted") -> list[str]:
 
 
 def batch(lake: Lake, code: str = UNION) -> list[str]:
-    """The result of the same function for all rows at once."""
+    """Return the result of the same function for all rows at once."""
     transform: dict[str, Any] = {}
     exec(code, transform)
     read = lake.spark.read.schema(SCHEMA).json

@@ -25,7 +25,7 @@ LONGER = pytest.mark.parametrize("times", [1, pytest.param(5, marks=pytest.mark.
 
 
 def together(frame: DataFrame, meeting: Path, name: str) -> DataFrame:
-    """The frame's rows, which come only when the other driver's task runs too: both have passed the check."""
+    """Return the frame's rows, which come only after the tasks of both drivers have passed the check."""
     meeting.mkdir(parents=True, exist_ok=True)
     folder = str(meeting)
 

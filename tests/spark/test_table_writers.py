@@ -109,7 +109,7 @@ def test_a_crash_before_the_commit_and_a_repeat_write_the_batch_once(case: Write
 
 
 def failing_after(frame: DataFrame, table: Path) -> DataFrame:
-    """The frame's rows, but the last task fails once another's data file is there."""
+    """Return the frame's rows; its last task fails after another task has written its data file."""
     folder = str(table)
 
     def fail_last(batches: Iterator[pa.RecordBatch]) -> Iterator[pa.RecordBatch]:

@@ -13,7 +13,7 @@ from tests.support.commits import commit_of
 from tests.support.writer_cases import WriterCase
 from tidemill.errors import DataError
 
-# What a person does in a notebook, and what the refusal then names.
+# An action in a notebook, and the text that the refusal must contain.
 CHANGES = [
     ("ALTER TABLE {table} ADD COLUMN added int", "unknown_in_table", ["added"]),
     (
@@ -121,7 +121,7 @@ def test_rows_deleted_with_a_deletion_vector_stay_deleted(written: WriterCase) -
     assert written.ids() == [1, 3, 4]
 
 
-# Rules for rows or files that only Delta's own writer keeps, and what the refusal says of them.
+# Rules for rows or files that only Delta's own writer supports, and the words of the refusal.
 SPARK_ONLY = {
     "ALTER TABLE {table} ADD CONSTRAINT positive CHECK (id > 0)": "check positive",
     "ALTER TABLE {table} SET TBLPROPERTIES ('delta.columnMapping.mode' = 'name')": "columns have other names",
@@ -148,7 +148,7 @@ def test_a_change_that_only_spark_can_follow_is_refused_by_the_arrow_writer(
     assert arrow_written.table.version() == version
 
 
-# Delta keeps its own rules, so two of them show that nothing of ours is in the way.
+# Delta enforces its own rules. Two of them show that Tidemill does not interfere.
 SHOWN = ("CONSTRAINT", "PARTITIONED BY")
 
 

@@ -137,7 +137,7 @@ READING = {
     "name": "Reading",
     "fields": [{"name": "at", "type": {"type": "long", "logicalType": "timestamp-micros"}}],
 }
-# In two batches, those behind the third row can be late.
+# If these rows come in two batches, rows after the third one can be late.
 READINGS = [{"at": START + timedelta(minutes=minute)} for minute in (1, 2, 60, 3, 61, 62, 4, 200)]
 
 

@@ -1,6 +1,7 @@
 """Windows, sessions, deduplication and chained aggregates, against the same rows as lists.
 
-All in one query, each a branch of its own: readings out of order, some sent several times, in four batches.
+All are in one query, each in a separate branch: readings out of order, some sent several times, in four
+batches.
 """
 
 from __future__ import annotations
@@ -53,7 +54,7 @@ Found = tuple[str, datetime, str, float]
 
 
 def readings(chance: random.Random) -> list[Reading]:
-    """Two hours, out of order by less than the watermark; every third reading is sent three times."""
+    """Return two hours, out of order by less than the watermark; every third reading is sent three times."""
     sent = []
     for number in range(90):
         at = START + timedelta(seconds=80 * number + chance.randrange(60))
@@ -164,7 +165,7 @@ class Counts(StatefulProcessor):
 
 @pytest.mark.soak
 def test_state_with_a_time_to_live_is_forgotten_after_it_and_not_before(lake: Lake) -> None:
-    """By the clock, so as a stream: a run to the end of the source would have none."""
+    """The time to live follows the clock, so the test runs a stream. An incremental run would have none."""
     rows = [{"type": "a"}, {"type": "a"}]
     lake.land_rows("landing/readings/0.json", rows)
 

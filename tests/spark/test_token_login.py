@@ -24,7 +24,7 @@ Ask = Callable[[], str]
 
 @contextmanager
 def login(**options: str) -> Iterator[Ask]:
-    """One login, asked as often as wanted."""
+    """Yield one login, asked as often as wanted."""
     program = java_program("TokenLoginProbe", *(f"{name}={value}" for name, value in options.items()))
     try:
         yield lambda: _answer(program)

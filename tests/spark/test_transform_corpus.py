@@ -23,7 +23,7 @@ def refusal_of(pipeline: LakePipeline) -> TidemillError:
 
 
 def place(error: TidemillError) -> int | None:
-    """The line of the corpus' file that an error names."""
+    """Return the line of the corpus' file that an error names."""
     if "file" not in error.facts:
         return None
     file, _, line = str(error.facts["file"]).rpartition(":")
@@ -250,7 +250,7 @@ ACCEPTED = [
     ("return rows.groupBy('device').count()", "merge", ["042"]),
     ("return rows.groupBy('device').count().orderBy('count')", "replace", []),
     ("return rows.groupBy('device').count().orderBy('count').limit(3)", "replace", []),
-    # As Spark 4.2 does it, whatever older documents say.
+    # Spark 4.2 does this, although older documents say otherwise.
     ("return rows.limit(3)", "append", ["041"]),
     ("return rows.withColumn('now', F.current_timestamp())", "append", ["040"]),
     ("return rows.withColumn('day', F.current_date()).where('at < now()')", "append", ["040", "040"]),

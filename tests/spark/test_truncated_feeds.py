@@ -59,7 +59,7 @@ def random_feed(seed: int, keys: int = 40, length: int = 240, truncations: int =
 
 
 def states(feed: Iterable[Change]) -> list[tuple[int, dict[int, Value]]]:
-    """The table after each change, in their order, with the sequence."""
+    """Return the table after each change, in their order, with the sequence."""
     table: dict[int, Value] = {}
     found = []
     for key, op, name, note, sequence in sorted(set(feed), key=lambda change: change[4]):
@@ -156,10 +156,10 @@ def test_a_value_that_a_change_leaves_out_is_that_of_the_change_before(
     spark_case: WriterCase, mode: str
 ) -> None:
     case = case_of(spark_case, mode, unchanged=f"`no.te` = '{PLACEHOLDER}'", truncate=None)
-    # In one batch: from an earlier change of it.
+    # The value comes from an earlier change of the same batch.
     apply(case, 0, (1, "u", "a", "first", 1), (1, "u", "b", PLACEHOLDER, 2), (2, "u", "a", PLACEHOLDER, 2))
     assert at_end(case, mode) == {1: ("b", "first"), 2: ("a", None)}
-    # From the table.
+    # The value comes from the table.
     apply(case, 1, (1, "u", "c", PLACEHOLDER, 9), (1, "u", "d", PLACEHOLDER, 10))
     assert at_end(case, mode)[1] == ("d", "first")
     # A late change sets what later ones left out, also where they knew none.

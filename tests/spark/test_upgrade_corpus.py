@@ -44,7 +44,7 @@ def transform(left, right):
 # Old versions, by body: several changes begin with the same one, and a plan takes half a second.
 PLANNED: dict[tuple[str, int], PlannedVersion] = {}
 
-# What CI has the time for; the rest with `-m soak`.
+# Cases for which CI has time; the others run with `-m soak`.
 SEEN_EACH_TIME = (
     "a filter before the windows",
     "an aggregate renamed",
@@ -110,13 +110,13 @@ def reading(number: int, minute: int) -> Mapping[str, Any]:
 
 
 def changed(lake: Lake, before: str, after: str) -> tuple[LakePipeline, Verdict]:
-    """A pipeline that ran as it was before, and is deployed as after; what the gate says of that."""
+    """Run a pipeline with the old code, deploy the new code, and return pipeline and verdict of the gate."""
     lake.land_rows("landing/1.json", [reading(number, number) for number in range(1, 8)])
     pipeline_with(lake, before).run_incremental()
     pipeline = pipeline_with(lake, after)
     store, resolved = lake.store, pipeline.resolved
     standing = standing_of(store, resolved)
-    # As with a release that did not compare the state: only the driver is left to refuse.
+    # Accept the change as a release that did not compare the state would. Then only the driver can refuse it.
     acknowledge(pipeline)
     verdict = judge(store, resolved, standing, planned_version(lake.spark, resolved))
     store.delete(resolved.layout.meanings(pipeline.name, code_of(resolved).digest))
@@ -194,7 +194,7 @@ GOES_WELL = {
 
 
 def _cases(changes: Mapping[str, tuple[Any, ...]]) -> list[Any]:
-    """The first in CI."""
+    """Return the cases, of which only the first one runs in CI."""
     first = next(iter(changes))
     return [
         pytest.param(*change, id=name, marks=() if name == first else (pytest.mark.soak,))

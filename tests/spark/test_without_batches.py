@@ -1,4 +1,4 @@
-"""Rows written as they come: what a transform may do with them, and what Spark itself refuses."""
+"""Rows written without batches: the allowed transforms, and those that Spark refuses itself."""
 
 from __future__ import annotations
 

@@ -64,7 +64,7 @@ def test_a_file_that_fails_to_load_is_refused(lake: Lake, code: str, reason: str
         ("return rows.select('nmae')", "UNRESOLVED_COLUMN"),
         ("return rows.where('id >')", "PARSE_SYNTAX_ERROR"),
         ("return rows.columns['id']", "TypeError: list indices must be integers or slices, not str"),
-        # In a library: the line is the transform's.
+        # The error is raised in a library; the reported line is the transform's.
         ("return rows.where(__import__('json').loads('{'))", "JSONDecodeError"),
         ("return rows.select('id').columns", "returns list instead of a DataFrame"),
         ("if rows.columns == []:\n        return rows", "returns NoneType instead of a DataFrame"),

@@ -51,7 +51,7 @@ def transform(readings):
 # Seconds for a driver with executors to run its batches; about 40 on two busy cores.
 RUN_SECONDS = 240.0
 
-# Of containers and buckets.
+# Numbers for the names of containers and buckets.
 NUMBERS = itertools.count(1)
 
 
@@ -98,12 +98,12 @@ def pod(tmp_path: Path, certificates: Certificates, provider: str, monkeypatch: 
 
 @pytest.fixture
 def place_on_azure(pod: Pod, azure: StoreServer, monkeypatch: pytest.MonkeyPatch) -> StorePlace:
-    """An empty container, in a pod as Azure's webhook makes it."""
+    """Return an empty container, in a pod as Azure's webhook makes it."""
     variables = {
         "AZURE_CLIENT_ID": CLIENT_ID,
         "AZURE_TENANT_ID": TENANT_ID,
         "AZURE_FEDERATED_TOKEN_FILE": str(pod.token_file),
-        # With a slash at its end, as the webhook's.
+        # The webhook's value also ends with a slash.
         "AZURE_AUTHORITY_HOST": f"{pod.provider}/",
     }
     for name, value in variables.items():
@@ -117,14 +117,14 @@ def place_on_azure(pod: Pod, azure: StoreServer, monkeypatch: pytest.MonkeyPatch
 
 @pytest.fixture
 def place_on_s3(pod: Pod, s3_store_server: StoreServer, monkeypatch: pytest.MonkeyPatch) -> StorePlace:
-    """An empty bucket, in a pod as EKS's webhook makes it."""
+    """Return an empty bucket, in a pod as EKS's webhook makes it."""
     variables = {
         # Without it, Amazon's SDK asks sts.amazonaws.com, whatever AWS_ENDPOINT_URL_STS says.
         "AWS_REGION": "us-east-1",
         "AWS_ROLE_ARN": ROLE,
         "AWS_WEB_IDENTITY_TOKEN_FILE": str(pod.token_file),
         "AWS_ENDPOINT_URL_STS": pod.provider,
-        # No client may go on to ask the node.
+        # No client may fall back to the node's identity.
         "AWS_EC2_METADATA_DISABLED": "true",
     }
     for name, value in variables.items():
@@ -137,7 +137,7 @@ def place_on_s3(pod: Pod, s3_store_server: StoreServer, monkeypatch: pytest.Monk
 
 @pytest.fixture
 def project(tmp_path: Path, place_on_azure: StorePlace) -> Path:
-    """A project whose one pipeline has tasks that write files, by both writers, and state."""
+    """Return a project whose one pipeline has tasks that write files, by both writers, and state."""
     folder = tmp_path / "project"
     for path, content in {
         "conf/environments/local.yaml": yaml.safe_dump(dict(place_on_azure.keys)),

@@ -75,6 +75,6 @@ def test_an_incremental_pipeline_goes_on_where_it_was(
 def test_the_key_is_not_among_the_settings_that_spark_was_started_with(
     readings: LakePipeline, spark: SparkSession
 ) -> None:
-    # They stand on the JVM's command line, where every user of the machine can read them.
+    # They would be on the JVM's command line, where every user of the machine can read them.
     assert AZURITE_KEY not in str(spark.sparkContext.getConf().getAll())
     assert readings.lake.spark.sparkContext._jsc.hadoopConfiguration().get(KEY_SETTING) == AZURITE_KEY

@@ -52,7 +52,7 @@ def test_all_files_are_listed_with_their_sizes(placed_store: Store) -> None:
 
 @pytest.mark.parametrize("store_place", ["azurite"], indirect=True)
 def test_the_mark_of_a_folder_is_no_file(placed_store: Store) -> None:
-    # As ABFS does on an account without a hierarchical namespace.
+    # Write empty objects as folders, as ABFS does on an account without a hierarchical namespace.
     folder = f"{placed_store.root}/state/orders"
     for path in (folder, f"{folder}/offsets"):
         placed_store.write(path, b"")

@@ -49,7 +49,7 @@ def _kill(dag_id: str, task_id: str, told: str, at: str, when: When, victim: Vic
 
 
 def of_incremental(name: str) -> list[Kill]:
-    """In each part of the one task."""
+    """Return a kill in each part of the one task."""
     dag_id = incremental_dag_id(name)
     return [
         _kill(dag_id, "run", "noted", "tidemill.control.ask.waiting_task:note_waiting", "after", "task"),
@@ -61,7 +61,7 @@ def of_incremental(name: str) -> list[Kill]:
 
 
 def of_stream(name: str) -> dict[str, Kill]:
-    """In each action on a stream, by the action; one of `prove`, whatever the action."""
+    """Return a kill for each action on a stream, and one in the task `prove`, which all actions share."""
     dag_id, request = stream_dag_id(name), "tidemill.control.ask.stream_request"
     return {
         "start": _kill(dag_id, "act", "started", STARTED, "after", "machine"),
@@ -73,12 +73,12 @@ def of_stream(name: str) -> dict[str, Kill]:
 
 
 def of_reconciliation() -> Kill:
-    """It has started a driver, and dies before it can say so."""
+    """Return the kill of a reconciliation that has started a driver but has not recorded it."""
     return _kill(STREAMS_DAG_ID, "reconcile", "started", STARTED, "after", "machine")
 
 
 def of_backfill() -> list[Kill]:
-    """In the plan, and in each part of the task that applies it."""
+    """Return a kill in the plan, and in each part of the task that applies it."""
     plan, note = "tidemill.backfill.planning:plan_backfill", "tidemill.control.ask.waiting_task:note_waiting"
     return [
         _kill(BACKFILL_DAG_ID, "plan", "planned", plan, "after", "task"),
@@ -89,12 +89,12 @@ def of_backfill() -> list[Kill]:
 
 
 def of_verb(verb: str, told: str, victim: Victim) -> Kill:
-    """In the task that carries a verb out: in one of the things that it does to the checkpoint."""
+    """Return a kill in the task that carries out an operation, during one change to the checkpoint."""
     at, when = _IN_VERBS[told]
     return _kill(checkpoint_dag_id(verb), "apply", told, at, when, victim)
 
 
-# Places that a verb passes.
+# Places that an operation passes.
 _IN_VERBS: dict[str, tuple[str, When]] = {
     "held": (f"{CARRY_OUT}:take_hold", "after"),
     "begun": (f"{CARRY_OUT}:create_entry", "after"),

@@ -29,7 +29,7 @@ from tidemill.dev.airflow_standalone import (
 from tidemill.dev.ports import free_ports
 from tidemill.errors import UnavailableError
 
-# What the notifier of tests.support.news needs; this process has no Airflow to import that with.
+# Variables of the notifier in tests.support.news, which this process cannot import without Airflow.
 NOTIFIER_VARIABLE = "TIDEMILL_NOTIFIER"
 NEWS_VARIABLE = "TIDEMILL_TEST_NEWS"
 
@@ -68,14 +68,14 @@ CHAT = "chat"
 NOTIFY = f"protected: true\nnotify: [{{webhook: {{connection: {CHAT}}}}}]\n"
 
 
-# Two people, where a verb needs the approval of another one.
+# Two users, for an operation that needs the approval of another user.
 USER, OTHER_USER = "admin", "bob"
 
 # Streams that run only when a test asks for them: reconciliation is at work from the first minute on.
 ASKED_FOR = ("orders", "refusing", "restarted")
 
 
-# Seconds for an answer next to tests that start Spark: 30 were not enough once.
+# Timeout of a request in seconds while other tests start Spark. 30 seconds were too short once.
 BUSY_ANSWER_SECONDS = 90
 
 
@@ -156,7 +156,7 @@ class Airflow:
         self.as_other_user().call("PATCH", path, {"chosen_options": ["Approve"], "params_input": {}})
 
     def begin(self, dag_id: str, params: dict[str, Any] | None = None) -> str:
-        """Trigger a run, as a person with the form."""
+        """Trigger a run as a user with the form does."""
         eventually(lambda: dag_id in self.api.dag_ids(), f"{dag_id} is parsed", self.run_timeout_seconds)
         if self.is_paused(dag_id):
             # On SQLite each write may find another writer at work.
@@ -211,12 +211,12 @@ class Airflow:
         self.api.call("POST", f"{_path(dag_id, run_id)}/clear", {"dry_run": False})
 
     def mark_as_failed(self, dag_id: str, run_id: str, task_id: str) -> None:
-        """As a person does who wants a task to end."""
+        """Mark a task as failed, as a user does to end it."""
         path = f"{_path(dag_id, run_id)}/taskInstances/{task_id}"
         self.api.call("PATCH", path, {"new_state": "failed"})
 
     def mark_run_as_failed(self, dag_id: str, run_id: str) -> None:
-        """The same for a whole run: Airflow skips what has not begun, but for teardowns."""
+        """Mark a whole run as failed; Airflow skips tasks that have not begun, except teardowns."""
         self.api.call("PATCH", _path(dag_id, run_id), {"state": "failed"})
 
     def tries(self, dag_id: str, run_id: str, task_id: str) -> int:
@@ -267,11 +267,11 @@ def airflow_server(folder: Path) -> Iterator[Airflow]:
                 "AIRFLOW__CORE__SIMPLE_AUTH_MANAGER_USERS": f"{USER}:admin,{OTHER_USER}:admin",
                 COMMAND_VARIABLE: "tests.support.fake_driver:fake_driver_command",
                 "PYTHONPATH": project.variables["PYTHONPATH"],
-                # By default it rests a second after each look that found nothing: most of a test's time.
+                # The default pause of 1 second after each idle loop would be most of a test's time.
                 "AIRFLOW__SCHEDULER__SCHEDULER_IDLE_SLEEP_TIME": "0.2",
                 NOTIFIER_VARIABLE: "tests.support.news:notifier",
                 NEWS_VARIABLE: str(folder / "news"),
-                # A deployment may want every DAG paused that fails; the one that looks must go on.
+                # A deployment may pause every DAG that fails. The DAG that reconciles must continue.
                 "AIRFLOW__CORE__MAX_CONSECUTIVE_FAILED_DAG_RUNS_PER_DAG": "1",
             },
         )

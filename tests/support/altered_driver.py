@@ -23,7 +23,7 @@ _SETTINGS = "TIDEMILL_TEST_SPARK_CONF"
 
 
 def altered_driver_command(environment: Environment, run: DriverRun) -> list[str]:
-    """The real command line, with this module for the engine's."""
+    """Return the real command line, with this module for the engine's."""
     program, flag, _, *arguments = driver_command(environment, run)
     return [program, flag, "tests.support.altered_driver", *arguments]
 
@@ -33,7 +33,7 @@ def altered(classes: Path, settings: Mapping[str, str], **variables: str) -> dic
 
     Args:
         classes: Folder of compiled classes.
-        settings: Of Spark.
+        settings: Spark settings.
         variables: Further ones, for the classes to read.
     """
     return {_CLASSES: str(classes), _SETTINGS: json.dumps(dict(settings)), **variables}

@@ -12,7 +12,7 @@ ENQUEUED = 1_767_225_600_123
 
 
 def amqp(value: Any) -> bytes:
-    """One value as AMQP encodes it; the types of Python and Proton."""
+    """Return one value in AMQP's encoding; it supports the types of Python and Proton."""
     data = Data()
     data.put_object(value)
     return bytes(data.encode())

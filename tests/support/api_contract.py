@@ -28,7 +28,7 @@ class ApiContract:
         """Give controllers their turn, where they do not take it by themselves."""
 
     def jobs_pods(self, api: KubernetesApi, name: str) -> list[Document]:
-        """Pods of a Job, after its controller's turn."""
+        """Return pods of a Job, after its controller's turn."""
         self.take_turn(api)
         return api.list(PODS, {JOB_NAME_LABEL: name})
 

@@ -19,8 +19,8 @@ class ApiOverHttp(ThreadingHTTPServer):
     """The namespace `plant`, to be read.
 
     Args:
-        api: What is in it.
-        answer_seconds: How long each answer takes.
+        api: The API server whose objects are served.
+        answer_seconds: Duration of each response.
     """
 
     daemon_threads = True
@@ -69,4 +69,4 @@ class _Handler(BaseHTTPRequestHandler):
         return {"metadata": more, "items": found[begin : begin + size]}
 
     def log_message(self, format: str, *arguments: object) -> None:  # noqa: A002
-        """Nothing."""
+        """Log nothing."""

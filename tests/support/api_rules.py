@@ -20,7 +20,7 @@ def check_version(old: Document, new: Document, verb: str, kind: Kind) -> None:
 
 
 def check_preconditions(old: Document, options: Document, kind: Kind) -> None:
-    """Of a deletion: it is meant for this very object, or for this version of it."""
+    """Raise if a deletion names another uid or version than the object has."""
     wanted = options.get("preconditions", {})
     if any(old["metadata"][key] != value for key, value in wanted.items()):
         raise conflict("delete", kind)

@@ -25,7 +25,7 @@ SUSPENSION = {"type": "Suspended", "status": "True"}
 # When every pod's log begins.
 LOG_BEGINS = datetime(2026, 1, 1, tzinfo=UTC)
 
-# What is asked for the namespace itself.
+# Kind of the namespace itself.
 NAMESPACE = Kind("/api/v1", "namespaces")
 
 
@@ -39,9 +39,9 @@ class ApiServerInMemory:
 
     Args:
         before: Called before each request with its verb and kind; may raise.
-        logs: What pods have written.
+        logs: Logs of the pods.
         clock: The time.
-        uid: Of the namespace.
+        uid: Uid of the namespace.
     """
 
     before: Callable[[str, Kind], None] = lambda _verb, _kind: None
@@ -114,7 +114,7 @@ class ApiServerInMemory:
             return self._store(kind, merged(old, changes), _identity(old))
 
     def delete(self, kind: Kind, name: str, options: Document) -> bool:
-        """A pod is marked, and goes at the kubelet's next turn; everything else goes at once."""
+        """Delete an object at once, or mark a pod, which the kubelet deletes in its next turn."""
         self.before("delete", kind)
         with self._lock:
             old = self._objects.get((kind, name))
@@ -134,7 +134,7 @@ class ApiServerInMemory:
     def log(
         self, pod: str, container: str, lines: int, *, previous: bool = False, since: datetime | None = None
     ) -> str:
-        """Two lines are written at each tenth of a second."""
+        """Return the log of a pod, with two lines per tenth of a second."""
         self.before("log", PODS)
         first_second = None if since is None else since.replace(microsecond=0)
         stamped = [
@@ -145,7 +145,7 @@ class ApiServerInMemory:
         # Nanoseconds, as the kubelet writes them.
         return "".join(f"{moment:%Y-%m-%dT%H:%M:%S.%f}000Z {line}\n" for moment, line in wanted[-lines:])
 
-    # What a test, a controller or a kubelet does; never the runtime.
+    # Methods for tests, controllers and kubelets, never for the runtime.
 
     def put(self, kind: Kind, document: Document) -> Document:
         """Put an object there as it is, for a test."""
@@ -153,14 +153,14 @@ class ApiServerInMemory:
             return self._store(kind, document, self._new_identity())
 
     def warn(self, name: str, reason: str, message: str) -> None:
-        """An event of type Warning about an object."""
+        """Add an event of type Warning about an object."""
         at = f"2026-01-01T00:00:{next(self._numbers) % 60:02}Z"
         about = {"involvedObject": {"name": name}, "type": "Warning", "lastTimestamp": at}
         event = {"metadata": {"name": f"event-{next(self._numbers)}"}, "reason": reason, "message": message}
         self.put(EVENTS, {**event, **about})
 
     def controllers(self) -> None:
-        """Every controller takes one turn: too many pods are marked, missing ones are made and run."""
+        """Let every controller take one turn: mark surplus pods, and create and run missing ones."""
         with self._lock:
             for document in [each for (kind, _), each in self._objects.items() if kind == STATEFUL_SETS]:
                 self._keep_stateful_set(document)
@@ -176,7 +176,7 @@ class ApiServerInMemory:
                     del self._objects[(kind, name)]
 
     def settle(self) -> None:
-        """Turns of everybody until nothing changes."""
+        """Let all components take turns until nothing changes."""
         for _ in range(3):
             self.controllers()
             self.kubelet()
@@ -189,7 +189,7 @@ class ApiServerInMemory:
             self._store(PODS, {**pod, "status": status}, _identity(pod))
 
     def finish_job(self, name: str, outcome: str = "Complete") -> None:
-        """A Job has come to its end, and its pod with it."""
+        """End a Job and its pod."""
         with self._lock:
             job = self._objects[(JOBS, name)]
             done = {"conditions": [{"type": outcome, "status": "True"}]}
@@ -200,7 +200,7 @@ class ApiServerInMemory:
 
     @property
     def running_pods(self) -> list[str]:
-        """Names of the pods that are there, marked or not."""
+        """Return the names of the existing pods, including pods that are marked for deletion."""
         with self._lock:
             return sorted(name for kind, name in self._objects if kind == PODS)
 
@@ -254,7 +254,7 @@ class ApiServerInMemory:
             self._store(PODS, {**pod, "metadata": {**pod["metadata"], **marked}}, _identity(pod))
 
     def _collect_garbage(self) -> None:
-        """Pods whose owner is gone."""
+        """Delete pods whose owner does not exist any more."""
         uids = {document["metadata"]["uid"] for document in self._objects.values()}
         for (kind, name), document in list(self._objects.items()):
             owners = {owner["uid"] for owner in document["metadata"].get("ownerReferences", [])}
@@ -295,13 +295,13 @@ def _timestamp(moment: datetime) -> str:
 
 
 def running(since: datetime, restarts: int = 0) -> Document:
-    """Status of a pod whose driver runs."""
+    """Return status of a pod whose driver runs."""
     state = {"running": {"startedAt": _timestamp(since)}}
     return {"phase": "Running", "containerStatuses": [container(state, restarts=restarts)]}
 
 
 def crash_looping(since: datetime, reason: str = "Error", exit_code: int = 1) -> Document:
-    """Status of a pod whose driver has ended, and which the kubelet will start again some time."""
+    """Return status of a pod whose driver has ended, and which the kubelet will start again some time."""
     ended = {"startedAt": _timestamp(since), "reason": reason, "exitCode": exit_code}
     waiting = {"waiting": {"reason": "CrashLoopBackOff", "message": "back-off 10s restarting"}}
     state = container(waiting, last={"terminated": ended}, restarts=2)
@@ -309,10 +309,10 @@ def crash_looping(since: datetime, reason: str = "Error", exit_code: int = 1) ->
 
 
 def container(state: Document, *, last: Document | None = None, restarts: int = 0) -> Document:
-    """Status of the driver's container."""
+    """Return status of the driver's container."""
     return {"name": "driver", "state": state, "lastState": last or {}, "restartCount": restarts}
 
 
 def away(_verb: str, _kind: Kind) -> None:
-    """For `before`: the API server does not answer."""
+    """Raise as if the API server did not answer; a value for `before`."""
     raise UnavailableError("TIDE-K8S-001", "The API server is away.")

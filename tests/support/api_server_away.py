@@ -33,10 +33,10 @@ finally:
         os.kill(server, signal.SIGCONT)
 """
 
-# Seconds until it stands still, and until it answers again after its time.
+# Seconds until the server pauses, and until it answers again after the outage.
 CHANGE_TIMEOUT_SECONDS = 120
 
-# Longest that an answer may take of a server that is there.
+# Maximum response time of a running server.
 ANSWER = "--request-timeout=3s"
 
 
@@ -45,7 +45,7 @@ def api_server_away(seconds: float, image: str) -> Iterator[None]:
     """Take it away; the block begins when it is gone, and ends after it has come back.
 
     Args:
-        seconds: For how long.
+        seconds: Duration of the outage.
         image: One that has Python and is on the machine.
     """
     SYSTEM.delete("pod", POD)

@@ -42,10 +42,10 @@ class Backfills:
     """Backfills of one pipeline.
 
     Args:
-        drivers: Of its project.
+        drivers: Drivers of the project.
         pipeline: The pipeline.
         chunk: Size of their chunks; None for all at once.
-        timeout_seconds: How long a driver may take.
+        timeout_seconds: Maximum run time of a driver.
     """
 
     drivers: Drivers
@@ -54,24 +54,24 @@ class Backfills:
     timeout_seconds: float = BACKFILL_TIMEOUT_SECONDS
 
     def plan(self, bounds: Bounds) -> BackfillPlan:
-        """Plan, as the command line does; a live driver has analysed the transform."""
+        """Plan as the command line does, after a live driver has analysed the transform."""
         store, manner = self.pipeline.lake.store, Manner(parse_chunk(self.chunk))
         return plan_backfill(store, self.pipeline.resolved, bounds, self._was_analysed, manner)
 
     def steps(self) -> tuple[str, ...]:
-        """All steps, in order; of the first chunk, which is not done before the last of them."""
+        """Return all steps in order. Those of the chunk are the first chunk's."""
         tables = [f"replaced {sink.table}" for sink in self.pipeline.resolved.spec.delta_sinks]
         return (*FIRST_STEPS, *tables, LAST_STEP)
 
     def kill_at(self, plan: BackfillPlan, step: str) -> None:
-        """Begin a plan, and be killed at a step."""
+        """Begin a plan, and kill its driver at a step."""
         assert self.try_to_kill_at(plan, step), step
 
     def try_to_kill_at(self, plan: BackfillPlan, step: str) -> bool:
-        """The same, unless the step lies behind drivers before; then the plan is carried out to its end.
+        """Begin a plan, and kill its driver at a step. If earlier drivers have passed the step, complete it.
 
         Returns:
-            Whether the driver was killed.
+            True if the driver was killed.
         """
         variables = {**self.drivers.variables, STEP: step}
         stepped = replace(self.drivers, variables=variables, command=stepped_driver_command)
@@ -81,7 +81,7 @@ class Backfills:
         return code != 0
 
     def try_to_kill_after(self, plan: BackfillPlan, seconds: float, python_only: bool = False) -> bool:
-        """Begin a plan, and be killed so long after, if it takes so long; whether the driver was killed."""
+        """Begin a plan, and kill its driver after this time; return True if it was still running."""
         driver = self._started(self.drivers, plan)
         try:
             code = driver.wait(seconds)
@@ -100,7 +100,7 @@ class Backfills:
         assert driver.wait(self.timeout_seconds) == 0, driver.output[-3000:]
 
     def carry_out_killed_at(self, plan: BackfillPlan, steps: Sequence[str]) -> None:
-        """The same, after a kill at each step."""
+        """Carry out a plan after a kill at each step."""
         for step in steps:
             self.kill_at(plan, step)
         self.carry_out(plan)
@@ -115,7 +115,7 @@ class Backfills:
 def random_windows(
     chance: random.Random, first_start: datetime, closed_until: datetime, window: timedelta
 ) -> tuple[datetime, datetime]:
-    """The start of some window, and the end of it or of a later one that is closed; one must be."""
+    """Return the start of a random closed window, and the end of it or of a later closed one."""
     closed = (closed_until - first_start) // window
     first, last = sorted(chance.sample(range(closed + 1), 2))
     return first_start + first * window, first_start + last * window
@@ -126,8 +126,8 @@ class Compaction:
     """Compacts tables again and again, as their maintenance does, up to a number of times.
 
     Args:
-        tables: Their folders. Clustered ones are left alone: only Spark compacts them.
-        seconds_between: From one time to the next.
+        tables: Folders of the tables. Clustered tables are skipped, because only Spark compacts them.
+        seconds_between: Interval between two compactions.
         most: OPTIMIZE commits per table.
         commits: OPTIMIZE commits by table.
         lost: Races lost to other writers.
@@ -159,7 +159,7 @@ class Compaction:
 
 @contextmanager
 def compacting(*tables: Path, **pace: float) -> Iterator[Compaction]:
-    """Compact tables for the length of a `with` block."""
+    """Compact tables during a `with` block."""
     stop, compaction = threading.Event(), Compaction(tables, **pace)
     thread = threading.Thread(target=compaction.run, args=(stop,))
     thread.start()

@@ -79,7 +79,7 @@ class Reading:
 
     @property
     def is_late(self) -> bool:
-        """Every tenth is a day behind, which is more than the watermark."""
+        """Return True for every tenth event, which is a day behind, more than the watermark."""
         return self.number >= FIRST_LATE * PER_BATCH and self.number % 10 == 5
 
     @property
@@ -128,7 +128,7 @@ class BatchKills:
         self.sent += len(readings)
 
     def kill_at(self, step: str) -> str:
-        """A driver that repeats what the last one left, and is killed in the batch after; how far it came."""
+        """Run a driver that repeats the unfinished batch and is killed in the next; return its last step."""
         before = self._batches().last_planned()
         batch_id = FIRST_LATE if before is None else before + 1
         self.feed(2)
@@ -148,7 +148,7 @@ class BatchKills:
         assert driver.wait(START_TIMEOUT_SECONDS) == 0, driver.output[-3000:]
 
     def check(self) -> None:
-        """Good + quarantined + late = input, each table exact, the topic at least once."""
+        """Check that good + quarantined + late = input, with exact tables and a topic at least once."""
         readings = [Reading(number) for number in range(self.sent)]
         rows, alerts = self.lake.rows(READINGS), self.lake.rows(ALERTS)
         rejected = self.lake.quarantined("readings")
@@ -177,7 +177,7 @@ class BatchKills:
         self._check_topic(hot)
 
     def _check_topic(self, hot: dict[int, dict[str, Any]]) -> None:
-        """Each alert at least once, keyed by its device, as one JSON object; nothing else."""
+        """Check that the topic has only alerts, each at least once, by device, as a JSON object."""
         records = self.kafka.read(self.alerts)
         documents = [json.loads(record.value or b"") for record in records]
         assert {document["id"] for document in documents} == hot.keys()
@@ -228,12 +228,12 @@ class BatchKills:
 def batch_kills(
     folder: Path, kafka: Kafka, writers: tuple[str, str] = ("arrow", "spark"), streams: int = 1
 ) -> Iterator[BatchKills]:
-    """The pipeline, and four batches in its topics.
+    """Yield the pipeline, and four batches in its topics.
 
     Args:
         folder: Empty folder.
         kafka: The broker.
-        writers: Of the two tables.
+        writers: Writers of the two tables.
         streams: One, with two partitions and late rows kept; or two, which are put together.
     """
     # No session of the test run: each driver brings its own.

@@ -1,4 +1,4 @@
-"""A store below which a stream goes on while a tool reads: before each access it takes more of its steps."""
+"""A store in which a stream continues while a tool reads: it takes more steps before each access."""
 
 from __future__ import annotations
 
@@ -9,7 +9,7 @@ from collections.abc import Iterator
 from tests.support import checkpoint_files
 from tidemill.storage.store import Store, StoredFile
 
-# Every so many versions the stream's state has a snapshot.
+# Number of versions between two snapshots of the stream's state.
 SNAPSHOT_EVERY = 5
 PARTITIONS = 2
 
@@ -19,7 +19,7 @@ class StreamBelow:
 
     Args:
         store: The store.
-        checkpoint: Where.
+        checkpoint: Folder of the checkpoint.
         retained: Batches that are not deleted.
     """
 
@@ -51,7 +51,7 @@ class StreamBelow:
             batch_id += 1
 
     def _maintain(self, batch_id: int) -> Iterator[None]:
-        """Snapshots, and the deletion of what is old; each state version stays loadable while it is kept."""
+        """Write snapshots and delete old versions; each retained state version can be loaded."""
         version = batch_id + 1
         for partition in range(PARTITIONS) if version % SNAPSHOT_EVERY == 0 else ():
             self._write(f"state/0/{partition}/{version}.snapshot", f"all of {version}".encode())
@@ -79,12 +79,12 @@ class StreamBelow:
 
 
 class BusyStore(Store):
-    """As it says above.
+    """A store in which the stream writes while it is read, as the module describes.
 
     Args:
         root: Storage root.
-        checkpoint: Of the stream.
-        seed: Of its pace.
+        checkpoint: Checkpoint of the stream.
+        seed: Seed of the stream's pace.
         retained: Batches that the stream keeps.
         most_steps: That it takes between two accesses.
     """

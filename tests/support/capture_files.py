@@ -53,7 +53,7 @@ class Event:
 
 
 def as_captured(moment: datetime) -> str:
-    """`11/16/2016 4:44:11 PM`: no zeros before, no fractions."""
+    """Return a time like `11/16/2016 4:44:11 PM`, without leading zeros and fractions."""
     at = moment.astimezone(UTC)
     half = "AM" if at.hour < 12 else "PM"
     return f"{at.month}/{at.day}/{at.year} {at.hour % 12 or 12}:{at.minute:02}:{at.second:02} {half}"
@@ -66,7 +66,7 @@ def capture_file(events: Iterable[Event]) -> bytes:
 
 
 def blocks_of(*blocks: Iterable[Event]) -> bytes:
-    """A file with these blocks, of which each may be empty: fastavro itself writes no empty one."""
+    """Return a file with these blocks, which may be empty, although fastavro never writes an empty one."""
     schema = fastavro.parse_schema(SCHEMA)
     head = capture_file(())
     content = io.BytesIO()
@@ -78,7 +78,7 @@ def blocks_of(*blocks: Iterable[Event]) -> bytes:
             fastavro.schemaless_writer(block, schema, record)
         for number in (len(records), len(block.getvalue())):
             fastavro.schemaless_writer(content, "long", number)
-        # A block ends with the mark that ends the head.
+        # A block ends with the sync marker, which is the last 16 bytes of the file header.
         content.write(block.getvalue() + head[-16:])
     return content.getvalue()
 
@@ -88,9 +88,9 @@ class CaptureFolder:
     """The archive of one hub on this machine.
 
     Args:
-        folder: Where the paths of its files begin.
+        folder: Folder at which the paths of the files begin.
         namespace: The hub's namespace.
-        hub: Its name.
+        hub: Name of the hub.
     """
 
     folder: Path
@@ -103,7 +103,7 @@ class CaptureFolder:
     def write(self, partition: int, moment: datetime, events: Iterable[Event] = ()) -> Path:
         file = self.path(partition, moment)
         file.parent.mkdir(parents=True, exist_ok=True)
-        # A blob is there as a whole, or not.
+        # A blob becomes visible as a whole.
         part = file.with_suffix(".part")
         part.write_bytes(capture_file(events))
         return part.rename(file)

@@ -36,7 +36,7 @@ class CapturedHub:
     """A hub of two partitions whose events are numbered, one a minute.
 
     Args:
-        lake: Where pipelines and archive are.
+        lake: Lake with the pipelines and the archive.
         kafka: The broker.
     """
 
@@ -48,7 +48,7 @@ class CapturedHub:
         self._sent = 0
 
     def send(self, count: int) -> None:
-        """The next events; of each two, one to each partition."""
+        """Send the next events, alternately to the two partitions."""
         numbers = range(self._sent, self._sent + count)
         self._sent += count
         self._kafka.send(
@@ -57,7 +57,7 @@ class CapturedHub:
         )
 
     def put(self, records: Iterable[Record]) -> None:
-        """Other events than the numbered ones, in the place of them."""
+        """Put other events in the place of the numbered ones."""
         self._kafka.send(self.hub, records)
 
     def capture(self, partition: int, first: int, end: int) -> Path:

@@ -1,4 +1,4 @@
-"""A certificate for servers on the loopback interface, and what makes each kind of client trust it."""
+"""A certificate for servers on the loopback interface, and the settings with which clients trust it."""
 
 from __future__ import annotations
 
@@ -24,7 +24,7 @@ class Certificates:
     """Files of one run.
 
     Args:
-        folder: What holds them.
+        folder: Folder of the certificates.
     """
 
     folder: Path
@@ -43,17 +43,17 @@ class Certificates:
 
     @property
     def key_store(self) -> KeyStore:
-        """For servers in Java: the key with its chain."""
+        """Return the key with its chain, for servers in Java."""
         return KeyStore(self.folder / "server.p12", _STORE_PASSWORD)
 
     @property
     def trusted_by_openssl_and_rustls(self) -> dict[str, str]:
-        """Variables of a process."""
+        """Return variables of a process."""
         return {"SSL_CERT_FILE": str(self.authority)}
 
     @property
     def trusted_by_java(self) -> dict[str, str]:
-        """Variables of a process."""
+        """Return variables of a process."""
         store = self.folder / "authority.p12"
         options = {"trustStore": store, "trustStorePassword": _STORE_PASSWORD, "trustStoreType": "PKCS12"}
         return {
@@ -62,7 +62,7 @@ class Certificates:
 
 
 def make_certificates(folder: Path) -> Certificates:
-    """An authority and one certificate of it, for a day."""
+    """Return an authority and one certificate of it, for a day."""
     made = Certificates(folder)
     authority_key, key = (ec.generate_private_key(ec.SECP256R1()) for _ in range(2))
     name = x509.Name([x509.NameAttribute(NameOID.COMMON_NAME, "Tidemill's tests")])

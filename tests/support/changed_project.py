@@ -1,4 +1,4 @@
-"""This repository's project with changed pipelines, in images of its own: only the last layer differs."""
+"""This repository's project with changed pipelines, in separate images that differ only in the last layer."""
 
 from __future__ import annotations
 
@@ -15,7 +15,7 @@ from tidemill import __version__
 
 REPOSITORY = Path(__file__).resolve().parents[2]
 
-# What of the repository is the project.
+# Folders of the repository that belong to the project.
 FOLDERS = ("conf", "spark_apps/transforms", "dags")
 
 # Seconds to build both images and to hand them to the cluster: a tar of a GB each is written and unpacked.
@@ -23,7 +23,7 @@ BUILD_TIMEOUT_SECONDS = 600
 
 
 def changed_project(folder: Path, changes: Mapping[str, Mapping[str, Any]]) -> Path:
-    """A copy of the project in which some keys of some pipelines' files are others."""
+    """Return a copy of the project in which some keys of some pipelines' files are others."""
     for name in FOLDERS:
         shutil.copytree(REPOSITORY / name, folder / name)
     for pipeline, keys in changes.items():

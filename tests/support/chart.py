@@ -14,7 +14,7 @@ import yaml
 
 CHART = Path(__file__).parents[2] / "helm" / "tidemill"
 
-# helm alone takes a cluster of 2020; the chart asks for what it uses.
+# Kubernetes version for rendering. Without a cluster, helm assumes an old version.
 KUBERNETES_VERSION = "1.34"
 
 # Default namespaces of `render`.
@@ -23,7 +23,7 @@ AIRFLOW, STREAMS = "tidemill", "tidemill-streams"
 Document = dict[str, Any]
 Values = Mapping[str, Any]
 
-# What is left when all that can be off is off, and nothing that is there must be named.
+# Values with everything off that can be off, and without names of existing objects.
 BARE: Values = {
     "airflow": {"enabled": False},
     "controlPlane": {"drainOnUninstall": False},
@@ -35,7 +35,7 @@ BARE: Values = {
 
 
 class ChartError(AssertionError):
-    """Helm refused; the text is what it said."""
+    """An error of Helm, with its message."""
 
 
 def render(
@@ -72,7 +72,7 @@ def _template(
 
 
 def of_kind(documents: Sequence[Document], kind: str, namespace: str | None = None) -> dict[str, Document]:
-    """The documents of one kind, by name; of one namespace only, if one is given."""
+    """Return the documents of one kind, by name, and of one namespace if it is given."""
     found = [each for each in documents if each["kind"] == kind and namespace in (None, namespace_of(each))]
     by_name = {each["metadata"]["name"]: each for each in found}
     assert len(by_name) == len(found), f"the same {kind} in two namespaces: name one of them"
@@ -85,7 +85,7 @@ def namespace_of(document: Document) -> str:
 
 
 def pod_templates(documents: Sequence[Document]) -> Iterator[tuple[str, Document]]:
-    """Every pod that the documents lead to, with the kind and name of what makes it."""
+    """Yield every pod that the documents lead to, with the kind and name of what makes it."""
     for document in documents:
         template = document.get("spec", {}).get("template")
         if isinstance(template, dict):
@@ -93,12 +93,12 @@ def pod_templates(documents: Sequence[Document]) -> Iterator[tuple[str, Document
 
 
 def containers(template: Document) -> list[Document]:
-    """All containers of a pod, those that run first included."""
+    """Return all containers of a pod, including init containers."""
     return [*template["spec"].get("initContainers", []), *template["spec"]["containers"]]
 
 
 def environment_file(documents: Sequence[Document], release: str = "tidemill") -> Document:
-    """The environment file that Airflow's pods find."""
+    """Return the environment file that Airflow's pods find."""
     (text,) = of_kind(documents, "ConfigMap")[f"{release}-environment"]["data"].values()
     document: Document = yaml.safe_load(text)
     return document

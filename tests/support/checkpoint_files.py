@@ -10,25 +10,25 @@ from tidemill.checkpoint.gate.checksum import checksum_of
 
 
 def metadata(query_id: str) -> bytes:
-    """`metadata`."""
+    """Return the content of `metadata`."""
     return _json({"id": query_id})
 
 
 def initial_offsets(offsets: Any) -> bytes:
-    """`sources/N/0` of Kafka: where the first batch begins."""
+    """Return Kafka's `sources/N/0`, the start of the first batch."""
     return b"\0v1\n" + _json(offsets)
 
 
 def planned(
     *ends: Any, watermark_ms: int = 0, at_ms: int = 1, conf: Mapping[str, str] | None = None
 ) -> bytes:
-    """`offsets/N`: where each source ends; one without data is None."""
+    """Return `offsets/N` with the end of each source; None means a source without data."""
     head = {"batchWatermarkMs": watermark_ms, "batchTimestampMs": at_ms, "conf": dict(conf or {})}
     return b"\n".join([b"v1", _json(head), *(b"-" if end is None else _json(end) for end in ends)])
 
 
 def committed(state_ids: Mapping[str, Sequence[Sequence[str]]] | None = None, watermark_ms: int = 0) -> bytes:
-    """`commits/N`: in version 1, or in version 2 with the ids of each operator's state."""
+    """Return `commits/N`, in version 1, or in version 2 with the ids of each operator's state."""
     document: dict[str, Any] = {"nextBatchWatermarkMs": watermark_ms}
     if state_ids is None:
         return b"v1\n" + _json(document)
@@ -36,14 +36,14 @@ def committed(state_ids: Mapping[str, Sequence[Sequence[str]]] | None = None, wa
 
 
 def operator(number: int, name: str, partitions: int) -> bytes:
-    """`state/N/_metadata/metadata`."""
+    """Return `state/N/_metadata/metadata`."""
     store = {"storeName": "default", "numColsPrefixKey": 0, "numPartitions": partitions}
     info = {"operatorId": number, "operatorName": name}
     return b"v1\n" + _json({"operatorInfo": info, "stateStoreInfo": [store]})
 
 
 def with_twin(path: str, content: bytes) -> dict[str, bytes]:
-    """A file and Hadoop's hidden checksum of it, by path."""
+    """Return a file and Hadoop's hidden checksum of it, by path."""
     folder, slash, name = path.rpartition("/")
     return {path: content, f"{folder}{slash}.{name}.crc": checksum_of(content)}
 

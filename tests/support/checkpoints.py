@@ -10,7 +10,7 @@ from typing import Any
 from tests.support import checkpoint_files
 from tidemill.checkpoint.reading.batches import CheckpointBatches
 
-# Of a Delta table that a source reads.
+# Id of a Delta table that a source reads.
 TABLE_ID = "21f13d18-d916-49af-9023-d65f91474da1"
 
 
@@ -21,7 +21,7 @@ def write_checkpoint(
     query_id: str = "2f1c",
     topic: str = "orders",
 ) -> None:
-    """A checkpoint of a query over one topic, whose batch N ends at offset 10 * (N + 1)."""
+    """Write a checkpoint of a query over one topic, whose batch N ends at offset 10 * (N + 1)."""
     for name in ("offsets", "commits", "sources/0"):
         (folder / name).mkdir(parents=True, exist_ok=True)
     (folder / "metadata").write_bytes(checkpoint_files.metadata(query_id))
@@ -41,7 +41,7 @@ def range_of(batches: CheckpointBatches, batch_id: int) -> tuple[Any, Any]:
 
 
 def write_planned(folder: Path, batch_id: int, *ends: Any, watermark_ms: int = 0, at_ms: int = 1) -> Path:
-    """One file of `offsets/`; a source without data is None."""
+    """Write one file of `offsets/`; None means a source without data."""
     file = folder / "offsets" / str(batch_id)
     file.parent.mkdir(parents=True, exist_ok=True)
     file.write_bytes(checkpoint_files.planned(*ends, watermark_ms=watermark_ms, at_ms=at_ms))
@@ -49,7 +49,7 @@ def write_planned(folder: Path, batch_id: int, *ends: Any, watermark_ms: int = 0
 
 
 def write_note(folder: Path, number: int, end: Any) -> Path:
-    """One file of `offsets/` as continuous processing writes it: without a batch."""
+    """Write one file of `offsets/` as continuous processing does, without a batch."""
     (folder / "offsets").mkdir(parents=True, exist_ok=True)
     file = folder / f"offsets/{number}"
     file.write_text(f"v1\n\n{json.dumps(end)}")
@@ -57,7 +57,7 @@ def write_note(folder: Path, number: int, end: Any) -> Path:
 
 
 def track_schema(folder: Path, number: int, version: int, *columns: str) -> Path:
-    """One entry of the schema log that a Delta source with schema tracking keeps."""
+    """Return one entry of the schema log that a Delta source with schema tracking keeps."""
     fields = [{"name": column, "type": "long", "nullable": True, "metadata": {}} for column in columns]
     document = {
         "tableId": TABLE_ID,

@@ -21,7 +21,7 @@ def clean(
     step_done: Callable[[str], None] = lambda _: None,
     why_left: Callable[[], str] = lambda: "",
 ) -> dict[str, Any]:
-    """Plan and carry out, some time from now, or complete what was begun; returns the plan."""
+    """Plan and carry out a cleaning at a later time, or complete an unfinished one; return the plan."""
     store, layout, name = Store(pipeline.layout.root), pipeline.layout, pipeline.name
     request_id = derived_request_id(store, layout, name, "clean", {})
     request = Request("clean", name, request_id, "ann", "hygiene")

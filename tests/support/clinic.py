@@ -42,7 +42,7 @@ class Clinic:
     """A project whose pipelines have state.
 
     Args:
-        project: Its conf; the pipeline `orders` of `ConfProject` is replaced.
+        project: The project with its conf; the pipeline `orders` of `ConfProject` is replaced.
     """
 
     project: ConfProject
@@ -101,7 +101,7 @@ class Clinic:
         return examine(self.project.load(), names)
 
     def finding(self, finding_id: str) -> Finding:
-        """The only finding of this id."""
+        """Return the only finding of this id."""
         (found,) = (f for f in self.examine().findings if f.finding_id == finding_id)
         return found
 

@@ -30,12 +30,12 @@ RESTRICTED = {"pod-security.kubernetes.io/enforce": "restricted"}
 
 
 def until(condition: Callable[[], T], expectation: str, timeout_seconds: float) -> T:
-    """The first true value of a look at the cluster; fails with the expectation after the time."""
+    """Return the first true value of a check of the cluster; fail with the expectation after the timeout."""
     return eventually(condition, expectation, timeout_seconds, LOOK_SECONDS)
 
 
 class RefusedError(AssertionError):
-    """The API server, or kubectl, said no; the message is what it said."""
+    """An error of the API server or kubectl, with its message."""
 
 
 @dataclass(frozen=True)
@@ -43,7 +43,7 @@ class Cluster:
     """Test operations in a namespace.
 
     Args:
-        namespace: Its name.
+        namespace: Name of the namespace.
     """
 
     namespace: str
@@ -51,7 +51,7 @@ class Cluster:
     def __call__(
         self, *arguments: str, stdin: str | None = None, timeout_seconds: float = CALL_TIMEOUT_SECONDS
     ) -> str:
-        """Run kubectl; returns what it printed.
+        """Run kubectl, and return its output.
 
         Raises:
             RefusedError: If it failed.
@@ -76,13 +76,13 @@ class Cluster:
         )
 
     def get(self, kind: str, name: str) -> Document | None:
-        """One object; None if it is not there."""
+        """Return one object; None if it does not exist."""
         text = self("get", kind, name, "--ignore-not-found", "--output=json")
         found: Document | None = json.loads(text) if text else None
         return found
 
     def list(self, kind: str, selector: str = "") -> list[Document]:
-        """All objects of a kind."""
+        """Return all objects of a kind."""
         found: list[Document] = json.loads(self("get", kind, f"--selector={selector}", "--output=json"))[
             "items"
         ]
@@ -107,13 +107,13 @@ class Cluster:
         return self.attempt("logs", pod, "--all-containers", *options).stdout
 
     def secret(self, name: str) -> dict[str, str]:
-        """Values of a Kubernetes Secret."""
+        """Return values of a Kubernetes Secret."""
         found = self.get("secret", name)
         assert found is not None, f"there is no Secret {name}"
         return {key: base64.b64decode(value).decode() for key, value in (found.get("data") or {}).items()}
 
     def config(self, name: str) -> dict[str, str]:
-        """Values of a ConfigMap."""
+        """Return values of a ConfigMap."""
         found = self.get("configmap", name)
         assert found is not None, f"there is no ConfigMap {name}"
         return dict(found.get("data") or {})
@@ -125,7 +125,7 @@ class Cluster:
         self.apply({"apiVersion": "v1", "kind": "Namespace", "metadata": namespace})
 
     def delete_namespace(self) -> None:
-        """Throw away all that is in the namespace, and wait until it is gone."""
+        """Delete everything in the namespace, and wait until it is gone."""
         self.delete("namespace", self.namespace)
         # A driver would drain, without a broker or a role by now.
         self.attempt("delete", "pods", "--all", "--wait=false", "--grace-period=1")
@@ -149,6 +149,6 @@ def is_ready(pod: Document) -> bool:
 
 
 def containers_of(pod: Document) -> Sequence[Document]:
-    """The containers of a pod, the ones that run before the others too."""
+    """Return the containers of a pod, the ones that run before the others too."""
     spec = pod["spec"]
     return [*spec.get("initContainers", []), *spec["containers"]]

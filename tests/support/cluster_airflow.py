@@ -30,9 +30,9 @@ class ClusterAirflow:
 
     Args:
         cluster: The namespace.
-        service: Of the API server.
+        service: Service of the API server.
         login: Kubernetes Secret whose key `admin-password` is the password.
-        user: Who logs in.
+        user: User who logs in.
     """
 
     def __init__(self, cluster: Cluster, service: str, login: str, user: str) -> None:
@@ -54,7 +54,7 @@ class ClusterAirflow:
         until(self._answers, "Airflow's API answers", ANSWER_TIMEOUT_SECONDS)
 
     def call(self, method: str, path: str, body: dict[str, Any] | None = None) -> dict[str, Any]:
-        """One call below `/api/v2`; a server that is being replaced is waited for."""
+        """Make one call below `/api/v2`; wait for a server that is being replaced."""
         if self._api is None or not self._answers():
             self.wait_until_it_answers()
         assert self._api is not None
@@ -69,7 +69,7 @@ class ClusterAirflow:
         return fetched(f"{self._api.url}{path}", token)
 
     def begin(self, dag_id: str, params: dict[str, Any] | None = None) -> str:
-        """Trigger a run, as a person with the form; its id."""
+        """Trigger a run as a user with the form does, and return its id."""
         until(lambda: self._knows(dag_id), f"{dag_id} is parsed", ANSWER_TIMEOUT_SECONDS)
         self.unpause(dag_id)
         run = self.call("POST", f"/dags/{dag_id}/dagRuns", {"logical_date": None, "conf": params or {}})
@@ -81,7 +81,7 @@ class ClusterAirflow:
         self.call("PATCH", f"/dags/{dag_id}?update_mask=is_paused", {"is_paused": is_paused})
 
     def runs(self, dag_id: str) -> list[dict[str, Any]]:
-        """The runs of a DAG, newest first."""
+        """Return the runs of a DAG, newest first."""
         found: list[dict[str, Any]] = self.call("GET", f"/dags/{dag_id}/dagRuns?order_by=-run_after")[
             "dag_runs"
         ]

@@ -21,7 +21,7 @@ class CommandLine:
 
     def __call__(self, *arguments: str) -> int:
         """Run a command; returns its exit code."""
-        # What the test printed before, such as a driver's log lines, is none of the command's.
+        # Discard earlier output of the test, such as a driver's log lines.
         self._read_output()
         exit_code = main(["--project", str(self.folder), "--env", "local", *arguments])
         printed = self._read_output()

@@ -13,7 +13,7 @@ CODE = Code(tidemill="0", digest="d", spec="s")
 
 
 def commit_of(batch_id: int, driver: str = "driver-1", pipeline: str = "orders") -> BatchCommit:
-    """One batch of a pipeline; two drivers' entries of it differ, as in life."""
+    """Return one batch of a pipeline. Entries of two drivers for it differ, as in production."""
     entry = LedgerEntry(
         pipeline=pipeline,
         output=TABLE,
@@ -34,13 +34,13 @@ def commit_of(batch_id: int, driver: str = "driver-1", pipeline: str = "orders")
 
 
 def planned_otherwise(commit: BatchCommit) -> BatchCommit:
-    """The same batch, as a driver whose `offsets/N` was overwritten would write it."""
+    """Return the same batch, as a driver whose `offsets/N` was overwritten would write it."""
     read = OffsetRange(start=commit.entry.sources["source"].start, end={"orders": {"0": 99}})
     return replace(commit, entry=commit.entry.model_copy(update={"sources": {"source": read}}))
 
 
 def handed_over(path: object, version: int, known: int, request_id: str = "rewind-1") -> TableRestore:
-    """Return a verb's restore of a table whose version N + 1 is batch N: to a version, and into `g0002`."""
+    """Return an operation's restore to a version, into `g0002`, of a table whose version N + 1 is batch N."""
     commit = commit_of(version - 1)
     begun = {"mode": "base", "generation": "g0002", "query_id": request_id, "rows": 0}
     return TableRestore(str(path), version, known, commit.entry.model_copy(update=begun), (commit.app_id,))

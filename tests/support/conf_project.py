@@ -1,4 +1,4 @@
-"""A project folder whose conf files a test writes, and what is found wrong with them."""
+"""A project folder whose conf files a test writes, and the errors found in them."""
 
 from __future__ import annotations
 
@@ -74,7 +74,7 @@ class ConfProject:
         return resolve_pipeline(self.load(), name)
 
     def refusal(self, name: str = "orders") -> SpecError:
-        """Why the pipeline or its environment is refused."""
+        """Return the error with which the pipeline or its environment is refused."""
         with pytest.raises(TidemillError) as caught:
             self.resolve(name)
         assert isinstance(caught.value, SpecError)

@@ -45,20 +45,20 @@ RIGHT, WRONG = {"factor": "1", "most": "1000"}, {"factor": "2", "most": "60"}
 # Columns that say when and how a record came, which another topic with the same records says otherwise.
 OF_THE_WAY = frozenset({"kafka_topic", "kafka_timestamp"})
 
-# Of a rejected record, what does not depend on the run and on the topic.
+# Columns of a rejected record that depend neither on the run nor on the topic.
 REJECTION = ("partition", "offset", "file", "line", "reason", "value")
 
 
 def assert_like_control(
     events: EventInput, pipeline: LakePipeline, control: LakePipeline, sent: Sequence[Event]
 ) -> None:
-    """Tables of a pipeline have the rows of the control, and each event once: as a row, rejected or late.
+    """Check that tables have the rows of the control, and each event once: as a row, rejected or late.
 
     Args:
         events: The input.
         pipeline: Whose stream has ended.
-        control: The same declaration, with tables of its own, before its first run.
-        sent: What the input has; the last event closes the windows of all others.
+        control: The same declaration with separate tables, before its first run.
+        sent: Events of the input. The last one closes the windows of all others.
     """
     control.run_incremental()
     found, expected = (rows_of(each) for each in (pipeline, control))
@@ -75,7 +75,7 @@ def assert_like_control(
 
 
 def rows_of(pipeline: LakePipeline) -> list[Row]:
-    """All rows of a pipeline's table, in an order that does not depend on its files."""
+    """Return all rows of a pipeline's table, in an order that does not depend on its files."""
     table = pipeline.resolved.spec.delta_sinks[0].table
     rows = pipeline.lake.rows(table)
     kept = [{name: value for name, value in row.items() if name not in OF_THE_WAY} for row in rows]
@@ -87,7 +87,7 @@ def rejections(rows: Sequence[Row]) -> list[str]:
 
 
 def assert_windows_like(found: Sequence[Row], expected: Sequence[Row], late: Sequence[Row]) -> None:
-    """Every window is the control's, up to events that are kept as late ones, each of them once."""
+    """Check that every window is the control's, except for late events, each of which is stored once."""
     places = [(row["topic"], row["partition"], row["offset"]) for row in late]
     assert len(places) == len(set(places)), "a record is twice in the table of late ones"
     by_window = {window_of(row): row for row in found}

@@ -1,4 +1,4 @@
-"""A pipeline on a topic of its own, and every record that was sent to it: each must come out once."""
+"""A pipeline on a separate topic, and all records that were sent to it. Each must be in the result once."""
 
 from __future__ import annotations
 
@@ -19,22 +19,22 @@ from tidemill.sources.offsets import KafkaOffsets
 START = datetime(2026, 1, 1, tzinfo=UTC)
 SCHEMA = {"id": {"type": "string"}, "at": {"type": "string", "format": "date-time"}}
 
-# Of so many records one is no JSON.
+# One of this number of records is not JSON.
 BROKEN_EVERY = 10
 
-# What flows: so many records, and seconds between.
+# Number of records per step, and seconds between two steps.
 FLOW, FLOW_SECONDS = 4, 0.25
 
 
 class CountedEvents:
-    """One pipeline, its topic, and what was sent: one record a minute of event time.
+    """One pipeline, its topic, and the sent records: one per minute of event time.
 
     Args:
-        lake: Its project.
+        lake: Lake of the project.
         kafka: The broker.
         name: The pipeline, and its table in `bronze`.
         batch: Most records of a batch.
-        keys: Of its declaration.
+        keys: Keys of the declaration.
     """
 
     def __init__(self, lake: Lake, kafka: Kafka, name: str, batch: int = 50, **keys: Any) -> None:
@@ -43,7 +43,7 @@ class CountedEvents:
         self.topic = kafka.new_topic(name, 2)
         self.good: list[str] = []
         self.broken: list[bytes] = []
-        # Of these, those before a fork, which are in the original's quarantine alone.
+        # Number of broken records before a fork. They are only in the quarantine of the original.
         self.broken_before = 0
         self._lake = lake
         self._servers = kafka.bootstrap_servers
@@ -59,7 +59,7 @@ class CountedEvents:
         self.pipeline = lake.pipeline(name, **self._keys)
 
     def forked(self, name: str) -> CountedEvents:
-        """The same records for a fork, with a table of its own."""
+        """Return the same records for a fork with a separate table."""
         fork = copy(self)
         fork.name, fork.table = name, f"bronze/{name}"
         fork._keys = {**self._keys, "sinks": [{"delta": {"table": fork.table}}]}
@@ -72,7 +72,7 @@ class CountedEvents:
         self.pipeline = self._lake.pipeline(self.name, **self._keys)
 
     def send(self, count: int) -> None:
-        """The next records."""
+        """Send the next records."""
         values = []
         for number in range(self._next, self._next + count):
             if number % BROKEN_EVERY == BROKEN_EVERY - 1:
@@ -90,7 +90,7 @@ class CountedEvents:
 
     @contextmanager
     def flowing(self) -> Iterator[None]:
-        """More and more of them, for the length of a `with` block."""
+        """More and more of them, during a `with` block."""
         over = threading.Event()
 
         def flow() -> None:
@@ -111,7 +111,7 @@ class CountedEvents:
         return json.dumps({"id": record, "at": self.at(number)}).encode()
 
     def end_offsets(self) -> str:
-        """The end of the topic, as a form wants it."""
+        """Return the end of the topic, as a form wants it."""
         with KafkaOffsets(KafkaClient(self._servers)) as offsets:
             _, end = offsets.ranges([self.topic])
         return json.dumps(end)
@@ -122,7 +122,7 @@ class CountedEvents:
         return (START + timedelta(minutes=number)).isoformat()
 
     def rows(self) -> Counter[str]:
-        """Ids in the table."""
+        """Return ids in the table."""
         log = self._lake.root / "tables" / self.table / "_delta_log"
         return Counter(row["id"] for row in self._lake.rows(self.table)) if log.exists() else Counter()
 
@@ -135,6 +135,6 @@ class CountedEvents:
         return self.rows().total() + self.quarantined().total() >= len(self.good) + broken
 
     def assert_exactly_once(self) -> None:
-        """Every record is in the table or in the quarantine, and nowhere twice."""
+        """Check that each record is in the table or in the quarantine, and none is twice."""
         assert self.rows() == Counter(self.good)
         assert self.quarantined() == Counter(self.broken[self.broken_before :])

@@ -23,7 +23,7 @@ SAME = (
     "select int, from string, order long, table string",
 )
 
-# What neither reads.
+# DDL that neither parser accepts.
 WRONG = (
     "device",
     "größe int",
@@ -83,7 +83,7 @@ WRONG = (
     "a double precision",
 )
 
-# What Spark reads and we refuse, with the reason that the error gives.
+# DDL that Spark accepts and Tidemill refuses, with the reason in the error.
 REFUSED_HERE = {
     "a variant": "no decoder",
     "a void": "no decoder",

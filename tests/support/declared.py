@@ -14,7 +14,7 @@ from tidemill.spec.project_folder import Project
 def declared(
     folder: Path, name: str = "orders", environment: dict[str, Any] | None = None, **keys: Any
 ) -> Pipeline:
-    """A pipeline that reads the topic `orders` into `bronze/orders`, unless `keys` say otherwise."""
+    """Return a pipeline that reads the topic `orders` into `bronze/orders`, unless `keys` say otherwise."""
     document = {
         "description": "A test.",
         "owner": "tests",

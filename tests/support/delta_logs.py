@@ -37,7 +37,7 @@ class LogCommit:
         operation: Delta's name of it.
         entry: Ledger entry in its `userMetadata`.
         transaction: App id and version.
-        restored_to: Of a RESTORE.
+        restored_to: Version to which a RESTORE goes back.
         actions: Further lines.
     """
 
@@ -49,7 +49,7 @@ class LogCommit:
 
 
 def write_log(path: str | Path, commits: list[LogCommit]) -> None:
-    """A table whose version 0 makes it, and whose version N is the Nth commit."""
+    """Write the log of a table that version 0 creates and whose version N is the Nth commit."""
     log = Path(path) / "_delta_log"
     log.mkdir(parents=True)
     _write(log, 0, [_info(0, LogCommit("CREATE TABLE")), *_TABLE])

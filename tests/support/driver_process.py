@@ -1,4 +1,4 @@
-"""A real driver as the runtime starts it: a process of its own, to be killed at will."""
+"""A real driver as the runtime starts it: a separate process that a test can kill at any time."""
 
 from __future__ import annotations
 
@@ -36,7 +36,7 @@ class DriverProcess:
 
     Args:
         process: Python, the leader of a process group with its JVM and Spark's Python workers.
-        run_id: Its run.
+        run_id: Id of the run.
         log: Everything it printed.
     """
 
@@ -52,18 +52,18 @@ class DriverProcess:
         return self.process.poll() is None
 
     def kill(self) -> None:
-        """SIGKILL to Python, its JVM and workers at once, as when a pod is killed."""
+        """Send SIGKILL to Python, its JVM and workers at once, as when a pod is killed."""
         with suppress(ProcessLookupError):
             os.killpg(self.process.pid, signal.SIGKILL)
         self.process.wait()
 
     def kill_python_only(self) -> None:
-        """SIGKILL to Python alone, as by the out-of-memory killer; its JVM ends when it notices."""
+        """Send SIGKILL only to Python, as the OOM killer would; the JVM ends when it notices."""
         self.process.kill()
         self.process.wait()
 
     def terminate(self) -> int:
-        """SIGTERM; the exit code."""
+        """Send SIGTERM, and return the exit code."""
         self.process.send_signal(signal.SIGTERM)
         return self.wait(END_TIMEOUT_SECONDS)
 
@@ -77,7 +77,7 @@ class Drivers:
     """The drivers of one project, and the processes that were started.
 
     Args:
-        project: Its folder.
+        project: Folder of the project.
         variables: Environment variables in addition to those of this process.
         command: Makes a driver's command line.
     """
@@ -122,7 +122,7 @@ class Drivers:
         return newest_receipt(self.store, self.environment.layout, pipeline)
 
     def committed(self, pipeline: str) -> int:
-        """Newest batch in the checkpoint's commits; -1 before the first."""
+        """Return the newest batch in the checkpoint's commits; -1 before the first."""
         path = self.environment.layout.checkpoint(pipeline, FIRST_GENERATION)
         last = CheckpointBatches(self.store, path).last_committed()
         return -1 if last is None else last
@@ -165,7 +165,7 @@ class Drivers:
 
 @contextmanager
 def drivers_of(project: Path, variables: Mapping[str, str] | None = None) -> Iterator[Drivers]:
-    """The drivers of a project; none of them outlives the block."""
+    """Yield the drivers of a project, and end them after the block."""
     drivers = Drivers(project, variables or {})
     try:
         yield drivers

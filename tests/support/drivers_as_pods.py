@@ -36,7 +36,7 @@ def is_alive(runtime: KubernetesRuntime, name: str = "orders") -> bool:
 
 
 def held(runtime: Runtime) -> list[str]:
-    """Pipelines whose main slot is held, or may be."""
+    """Return pipelines whose main slot is held, or may be."""
     return sorted(name for name, slot in runtime.main_slots().items() if is_held(slot))
 
 

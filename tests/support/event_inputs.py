@@ -25,7 +25,7 @@ from tidemill.dev.iot_events import Event, IotSettings, iot_events
 PAYLOAD = {"json": {"schema": "iot_event.json", "keep_raw": True}}
 COLUMNS = "event_id string, device_id string, temperature double, humidity double, timestamp timestamp"
 
-# What files have of an event that is broken: one line that is no row. The rest of a table's events are rows.
+# Content of a file for a broken event: one line that is not a row. Other events are rows.
 LINES = ("truncated_json", "wrong_type", "plain_text")
 
 # Seconds between two bursts of events, and the most events of one: 16 a second.
@@ -43,8 +43,8 @@ class EventInput(Protocol):
     """An input of pipelines.
 
     Args:
-        lake: Where they are.
-        has_places: Whether records name their place, so that rows can be made of one of them each.
+        lake: Lake of the inputs.
+        has_places: True if records name their position, so that each row can come from one record.
     """
 
     lake: Lake
@@ -57,13 +57,13 @@ class EventInput(Protocol):
         """Do the other work of the input while its events arrive."""
 
     def forget(self, live: LiveSide) -> None:
-        """Lose what was read, as far as an archive has it."""
+        """Delete the records that were read, if an archive has them."""
 
     def pipeline(self, name: str, **keys: Any) -> LakePipeline:
-        """A pipeline that reads it."""
+        """Return a pipeline that reads it."""
 
     def control(self, name: str, **keys: Any) -> LakePipeline:
-        """The same over all events, from the first one on."""
+        """Return a pipeline that reads all events from the first one."""
 
     def rejected(self, pipeline: LakePipeline) -> list[dict[str, Any]]:
         """Return the records that were rejected on the way to its tables."""
@@ -198,7 +198,7 @@ class FilesInput:
         return self.lake.quarantined(pipeline.name)
 
 
-# Two kinds of archive: the name of an input, and what it may be.
+# Classes of inputs by name. An archive is of one of two kinds.
 INPUTS: dict[str, tuple[type[EventInput], ...]] = {
     "broker": (TopicInput,),
     "bronze": (BronzeInput,),
@@ -209,14 +209,14 @@ INPUTS: dict[str, tuple[type[EventInput], ...]] = {
 def new_input(
     name: str, folder: Path, spark: SparkSession, kafka: Kafka, chance: random.Random
 ) -> EventInput:
-    """An empty input in a project of its own."""
+    """Return an empty input in a separate project."""
     lake = Lake(folder, spark, kafka.bootstrap_servers)
     shutil.copy(REPOSITORY / "conf/schemas/iot_event.json", folder / "conf/schemas")
     return chance.choice(INPUTS[name])(lake, kafka, chance)  # type: ignore[call-arg]  # those of its subclasses
 
 
 def record(event: Event, partitions: int) -> Record:
-    """An event as it is sent: each device to one partition."""
+    """Return the record of an event; each device has one partition."""
     return Record(event.value, event.key, int(event.key.decode().removeprefix("device-")) % partitions)
 
 
@@ -225,13 +225,13 @@ class Feed:
 
     Args:
         into: The input.
-        settings: Of the events.
-        chance: Decides how many come at once.
+        settings: Settings of the events.
+        chance: Random source for the number of events at once.
     """
 
     def __init__(self, into: EventInput, settings: IotSettings, chance: random.Random) -> None:
         self.into, self._events, self._chance = into, iot_events(settings), chance
-        # All that the input has.
+        # The range covers all events of the input.
         self.sent: list[Event] = []
         # Held while the test's Spark session is in use, because a pipeline's settings must not affect another
         # one.
@@ -258,7 +258,7 @@ class Feed:
 
 @contextmanager
 def feeding(feed: Feed) -> Iterator[None]:
-    """Events that flow for the length of a `with` block."""
+    """Yield events that flow during a `with` block."""
     over = threading.Event()
     with ThreadPoolExecutor(1) as threads:
         running = threads.submit(feed.run, over)

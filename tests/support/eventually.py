@@ -11,7 +11,7 @@ T = TypeVar("T")
 # Seconds between two looks, where a look costs nothing.
 POLL_SECONDS = 0.05
 
-# A look that asks Spark or a server takes a core from what is waited for: so a fifth of the time at most,
+# A check that asks Spark or a server takes CPU time from the awaited work. So checks take at most a fifth,
 # and a next one within seconds.
 REST_PER_LOOK = 4
 LONGEST_REST_SECONDS = 2.0
@@ -23,7 +23,7 @@ def eventually(
     timeout_seconds: float = 30,
     poll_seconds: float = POLL_SECONDS,
 ) -> T:
-    """The first true value of `condition`; fails with the expectation after the time."""
+    """Return the first true value of `condition`; fail with the expectation after the timeout."""
     began = looked = time.monotonic()
     while not (value := condition()):
         now = time.monotonic()

@@ -62,7 +62,7 @@ def drivers_with_executors(project: Path, further: Mapping[str, str] | None = No
 
 
 def _spark_home(folder: Path) -> Path:
-    """The installed Spark under another name: executors get their working folders below it."""
+    """Return the installed Spark under another path, below which executors get their working folders."""
     folder.mkdir()
     for part in Path(pyspark.__file__).parent.iterdir():
         (folder / part.name).symlink_to(part)

@@ -1,6 +1,6 @@
 """Users and roles of FAB, Airflow's login in production, made as an administrator makes them.
 
-Run as a program in Airflow's environment, it makes what it reads from its input.
+Run as a program in Airflow's environment, it creates the users and roles that it reads from its input.
 """
 
 from __future__ import annotations
@@ -51,7 +51,7 @@ class Login:
     token: str | None
 
     def ask(self, path: str, body: Mapping[str, Any] | None = None) -> tuple[int, str]:
-        """Code and text of the answer to a GET, or to a POST with a body."""
+        """Return code and text of the answer to a GET, or to a POST with a body."""
         headers = {"Content-Type": "application/json"}
         if self.token is not None:
             headers["Authorization"] = f"Bearer {self.token}"
@@ -64,11 +64,11 @@ class Login:
             return refused.code, refused.read().decode()
 
     def page(self, path: str) -> tuple[int, str]:
-        """An answer of the Streams page's API."""
+        """Return an answer of the Streams page's API."""
         return self.ask(f"/tidemill/api{path}")
 
     def seen(self, path: str) -> Any:
-        """The document that the Streams page's API answers with."""
+        """Return the document that the Streams page's API answers with."""
         code, text = self.page(path)
         assert code == 200, f"{path}: {code} {text}"
         return json.loads(text)

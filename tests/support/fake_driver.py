@@ -69,12 +69,12 @@ ROOT = Path(__file__).resolve().parents[2]
 
 
 def fake_driver_command(environment: Environment, run: DriverRun) -> list[str]:
-    """The real command line, with this module for the engine's driver."""
+    """Return the real command line, with this module as the engine's driver."""
     return standing_in(environment, run, "tests.support.fake_driver")
 
 
 def standing_in(environment: Environment, run: DriverRun, module: str) -> list[str]:
-    """The real command line with another module for the engine's driver; parts of verbs are the real ones."""
+    """Return the real command line, with `module` as the engine's driver. Parts of operations are real."""
     program, flag, real, *arguments = driver_command(environment, run)
     return [program, flag, module if run.module == "driver" else real, *arguments]
 
@@ -130,7 +130,7 @@ class FakeDriver:
             self.status("waiting", error=ERROR)
         elif behaviour != "starting":
             self.progressed_at = datetime.now(UTC)
-            # Who has read the status may compare all files: it comes last.
+            # Write the status last, because a test may compare all files after it has read the status.
             self.query(10 if behaviour == "busy" else 1)
             self.status("running", batch_id=0, batch_committed_at=self.progressed_at)
         self.live(behaviour)

@@ -1,7 +1,7 @@
-"""A part of a verb without Spark: does what the file `behaviour/part` in its project folder says.
+"""A part of an operation without Spark: does what the file `behaviour/part` in its project folder says.
 
     answer      writes its arguments as its answer (the default), or what the file `behaviour/part.json` holds
-    refuse      ends with a refusal of its own
+    refuse      ends with a refusal
     die         ends without a result
     wait        waits for the file `behaviour/part.go`, then as `answer`
 

@@ -47,13 +47,13 @@ PROGRESS_TIMEOUT_SECONDS = 180
 INCREMENTAL = {"run": {"mode": "incremental"}}
 STREAM = {"run": {"mode": "stream", "trigger": "1 second"}}
 
-# With state: the keys that it has seen.
+# A transform with state: the keys that it has seen.
 DISTINCT = """
 def transform(events):
     return events.dropDuplicates(["id", "at"])
 """
 
-# More than maintenance leaves alone (tidemill/maintenance/decide.py), and what is old for it.
+# Number of small files and age with which maintenance rewrites files (tidemill/maintenance/decide.py).
 SMALL_FILES = 20
 OLD = timedelta(days=60)
 
@@ -82,7 +82,7 @@ class RealProject(SmallProject):
 
 @dataclass(frozen=True)
 class FaultWorld:
-    """The server, its project, and what was sent."""
+    """The server, its project, and the sent events."""
 
     airflow: FaultyAirflow
     lake: Lake
@@ -134,12 +134,12 @@ class FaultWorld:
         assert state == "success", (run_id, state)
 
     def act(self, name: str, action: str) -> None:
-        """An action on a stream, which must succeed."""
+        """Run an action on a stream, which must succeed."""
         run_id, state = self.airflow.run(stream_dag_id(name), {"action": action})
         assert state == "success", (run_id, state)
 
     def verb(self, verb: str, name: str, **params: Any) -> str:
-        """Carry a verb of a checkpoint out; the state of its run."""
+        """Carry an operation of a checkpoint out; the state of its run."""
         asked = {"pipeline": name, "reason": "soak", "dry_run": False, **params}
         return self.airflow.run(checkpoint_dag_id(verb), asked)[1]
 
@@ -158,7 +158,7 @@ class FaultWorld:
         return desired is not None and desired.state == "suspended"
 
     def have_batches(self, name: str, count: int) -> None:
-        """See that an incremental pipeline has committed so many batches."""
+        """Run an incremental pipeline until it has committed this number of batches."""
         events = self.events[name]
         while len(self.lake.ledger(events.table) if events.rows() else []) < count:
             events.send(10)
@@ -189,7 +189,7 @@ class FaultWorld:
         return {"pipeline": name, "from": events.at(0), "to": events.at(50), "chunk": "20"}
 
     def files(self) -> set[tuple[Path, int, int]]:
-        """All files of conf, code, tables and checkpoints, with size and time."""
+        """Return all files of conf, code, tables and checkpoints, with size and time."""
         folders = (self.lake.folder / "conf", self.lake.folder / "spark_apps", self.lake.root / "state")
         found = [path for folder in (*folders, self.lake.root / "tables") for path in folder.rglob("*")]
         return {(path, path.stat().st_size, path.stat().st_mtime_ns) for path in found if path.is_file()}
@@ -214,7 +214,7 @@ class FaultWorld:
 
 
 def declare_all(lake: Lake, kafka: Kafka) -> dict[str, CountedEvents]:
-    """Every pipeline that a test needs: Airflow knows them from its first minute on."""
+    """Declare every pipeline that a test needs, before Airflow starts."""
     declared: dict[str, dict[str, Any]] = {
         "daily": INCREMENTAL,
         "slow": {**INCREMENTAL, "batch": SLOW_BATCH},

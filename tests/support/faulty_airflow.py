@@ -30,7 +30,7 @@ class FaultyAirflow(Airflow):
     """The server, its project and its API."""
 
     run_timeout_seconds = RUN_TIMEOUT_SECONDS
-    # Each look is a request: many a second take the cores from the tasks.
+    # Each check is a request. Many per second would take CPU time from the tasks.
     poll_seconds = 1.0
 
     def __init__(self, config: AirflowConfig, project: SmallProject) -> None:
@@ -38,8 +38,8 @@ class FaultyAirflow(Airflow):
         self._started_parts: list[ProcessIdentity] = []
 
     def delete_dag(self, dag_id: str) -> None:
-        """As a person does; all its runs go with it. Its file brings it back. A run alone cannot be deleted
-        while it waits: Airflow answers 409."""
+        """Delete a DAG with all its runs, as a user does; its file brings it back. A waiting run alone cannot
+        be deleted, because Airflow answers 409."""
         request = urllib.request.Request(  # our own http address on the loopback interface
             f"{self.api.url}/api/v2/dags/{dag_id}",
             headers={"Authorization": f"Bearer {self.api.token}"},
@@ -50,7 +50,7 @@ class FaultyAirflow(Airflow):
         eventually(lambda: dag_id in self.api.dag_ids(), f"{dag_id} is back", RUN_TIMEOUT_SECONDS)
 
     def params(self, dag_id: str) -> dict[str, Any]:
-        """The fields of a form: default and JSON Schema."""
+        """Return the fields of a form, with default and JSON Schema."""
         return self.api.call("GET", f"/dags/{dag_id}/details")["params"] or {}
 
     def events_of(self, table: str, mode: str) -> list[dict[str, Any]]:
@@ -64,7 +64,7 @@ class FaultyAirflow(Airflow):
         """Kill a process of it with its children, as a container that is lost, and start another one.
 
         Args:
-            part: As Airflow's command line calls it.
+            part: Name of the component on Airflow's command line.
         """
         parts = psutil.Process(self.server.identity.pid).children()
         # The API server calls itself otherwise by now, and has written that over its variables.

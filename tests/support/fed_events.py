@@ -1,6 +1,6 @@
-"""All that tests have fed to the topic, and what the tables must hold therefore.
+"""All events that tests have sent to the topic, and the rows that the tables must have as a result.
 
-Events come in eras, each on a day of its own. An era ends with one event of the next day: it closes every
+Events come in eras, each on a separate day. An era ends with one event of the next day, which closes every
 window before it, so that what a batch computation finds over the input is what the tables hold.
 """
 
@@ -15,16 +15,17 @@ from tidemill.dev.iot_events import Event, IotSettings
 
 ERA = timedelta(days=1)
 
-# From the event that closes an era to the first of the next: longer than any lateness and the watermark.
+# Time from the event that closes an era to the first event of the next era. It is longer than any lateness
+# plus the watermark.
 REST = timedelta(hours=2)
 
 
 @dataclass
 class FedEvents:
-    """The record of what was sent.
+    """The record of the sent events.
 
     Args:
-        seed: Of the first era; each further one has its own.
+        seed: Seed of the first era; each further era has a separate one.
         events: All of them, in order.
         era: Number of the era that is open.
     """
@@ -48,11 +49,11 @@ class FedEvents:
 
     @property
     def closing(self) -> IotSettings:
-        """The one event that closes the era."""
+        """Return the one event that closes the era."""
         return IotSettings(start=self._first_day + ERA, seed=self.seed + 2 * self.era + 1)
 
     def close(self, sent: int) -> None:
-        """Remember that so many of the era's events, and the one that closes it, were sent."""
+        """Record that this number of the era's events, and the one that closes it, were sent."""
         self.events += [*take(self.settings, sent), *take(self.closing, 1)]
         self.era += 1
 
@@ -61,14 +62,14 @@ class FedEvents:
         return Counter(event.event_id for event in accepted(self.events))
 
     def windows(self) -> dict[tuple[str, datetime], int]:
-        """Events by window, in all windows that are closed."""
+        """Return events by window, in all windows that are closed."""
         open_since = window_start(self.events[-1].event_time)
         counts = counts_by_window(self.events)
         return {window: count for window, count in counts.items() if window[1] < open_since}
 
     @property
     def broken(self) -> int:
-        """Records that cannot be read."""
+        """Return records that cannot be read."""
         return len(self.events) - len(accepted(self.events))
 
     @property

@@ -22,7 +22,7 @@ DECLARED = Declared(SHAPE, frozenset({"orders"}))
 def facts_of(
     planned: int | None, committed: int | None, *tables: int | None, **other: Any
 ) -> CheckpointFacts:
-    """A checkpoint that has all its files; batch N ends at offset 10 * (N + 1)."""
+    """Return the facts of a complete checkpoint, whose batch N ends at offset 10 * (N + 1)."""
     offsets = range(0 if planned is None else planned + 1)
     commits = range(0 if committed is None else committed + 1)
     found = {name: table_of(last) for name, last in zip(TABLES, tables, strict=False)}
@@ -42,19 +42,19 @@ def facts_of(
 
 
 def table_of(last: int | None, **other: Any) -> TableFacts:
-    """A table that the checkpoint's query has written, up to a batch."""
+    """Return a table that the checkpoint's query has written, up to a batch."""
     wrote = last is not None
     facts = TableFacts(last, wrote, "2f1c" if wrote else None, last, traced=wrote)
     return replace(facts, **other)
 
 
 def refusal_of(facts: CheckpointFacts) -> GateRefusedError:
-    """Why the gate refuses."""
+    """Return the error with which the gate refuses."""
     with pytest.raises(GateRefusedError) as refused:
         check(facts)
     return refused.value
 
 
 def errors_of(facts: CheckpointFacts) -> list[Finding]:
-    """All that forbids the start."""
+    """Return all findings that forbid the start."""
     return [finding for finding in examine(facts) if finding.severity == "error"]

@@ -29,7 +29,7 @@ from tests.support.lake import Lake, LakePipeline
 
 SOURCE_TABLE = "bronze/readings"
 START = datetime(2024, 1, 1, tzinfo=UTC)
-# Commits of the source table, one batch each, and how many of them the stored checkpoint has read.
+# Number of commits of the source table, one batch each, and of those that the stored checkpoint has read.
 COMMITS = 6
 READ = 4
 ROWS_OF_A_COMMIT = 12
@@ -88,8 +88,8 @@ class Golden:
     """One kind of query.
 
     Args:
-        name: Of its pipeline, table and folder.
-        code: Its transform file.
+        name: Name of the pipeline, table and folder.
+        code: Content of the transform file.
         conf: Spark settings that it was born with, where they are not the engine's.
     """
 
@@ -130,7 +130,7 @@ GOLDENS = {
         Golden("windowed", WINDOWED, _SNAPSHOTS),
         Golden("join", JOIN),
         Golden("dedup", DEDUP),
-        # Not made with the engine's defaults: checkpoints that users bring along.
+        # Checkpoints that users bring along, made without the engine's defaults.
         Golden("windowed_format_1", WINDOWED, {**_SNAPSHOTS, **_FORMAT_1}),
         Golden("windowed_hdfs", WINDOWED, {**_SNAPSHOTS, **_HDFS}),
     )

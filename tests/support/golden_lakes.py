@@ -10,7 +10,7 @@ STORED = Path(__file__).parents[1] / "data" / "checkpoints"
 
 
 def unpack(name: str, release: str, root: Path) -> Path:
-    """Put the storage as the release left it to `root`; returns the checkpoint."""
+    """Unpack the storage that a release has written into `root`, and return the checkpoint's folder."""
     with tarfile.open(STORED / release / name / "lake.tar.gz") as archive:
         archive.extractall(root, filter="data")
     return root / "state" / name / "g0001"

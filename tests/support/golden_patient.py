@@ -19,7 +19,7 @@ sinks:
   - delta: {table: silver/windowed}
 run: {shuffle_partitions: 2}
 """
-# As it was when the checkpoint was written: `golden.py`.
+# The transform of `golden.py` with which the checkpoint was written.
 TRANSFORM = """
 from pyspark.sql import functions as F
 

@@ -13,7 +13,7 @@ MB = 2**20
 
 
 def write_grown_state(checkpoint: Path, name: str = "dedupe") -> None:
-    """Two partitions of an operator, each with 10 MB more in each of six snapshots, over 50 batches."""
+    """Write two partitions of an operator, which grow by 10 MB in each of six snapshots, over 50 batches."""
     metadata = checkpoint / "state/0/_metadata/metadata"
     metadata.parent.mkdir(parents=True)
     metadata.write_bytes(operator(0, name, 2))

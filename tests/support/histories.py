@@ -1,7 +1,7 @@
 """Random lives of a pipeline in which nothing goes wrong that the platform does not survive by itself.
 
-A life is a driver that runs batches step by step and is killed anywhere. Between lives people and tools do
-what is allowed: maintenance, backfills, rewinds, resets. At every start the gate must say yes.
+A life is a driver that runs batches step by step and is killed anywhere. Between lives, operators and tools
+do allowed things: maintenance, backfills, rewinds, resets. The gate must allow every start.
 """
 
 from __future__ import annotations
@@ -132,7 +132,7 @@ class History:
         self.checkpoint.newest_state = self.checkpoint.planned + 1
 
     def _write(self, table: Table) -> None:
-        """Commit the newest batch unless it is there; the entry is that of the files."""
+        """Commit the newest batch unless it is committed; the entry is that of the files."""
         found = self.checkpoint
         batch_id = found.planned
         assert batch_id is not None
@@ -190,7 +190,7 @@ class History:
             table.commit("WRITE", entry)
 
     def _rewind(self) -> None:
-        """To a finished batch whose offsets are there: tables restored, a new generation, a new query."""
+        """Rewind to a finished batch whose offsets exist: restore tables, begin a generation and a query."""
         parent = self.checkpoint
         known = [n for n in parent.commits if n in self.versions and n in parent.offsets]
         known = [n for n in known if n == 0 or n - 1 in parent.offsets]
@@ -219,7 +219,7 @@ class History:
         self.versions = {n: v for n, v in self.versions.items() if n <= target}
 
     def _reset(self) -> None:
-        """To the oldest records: no batches, no state, the tables as they are."""
+        """Reset to the oldest records, without batches and state; the tables stay as they are."""
         parent = self.checkpoint
         if parent.planned is None:
             return
@@ -235,7 +235,7 @@ class History:
         self.versions = {}
 
     def _begin(self, table: Table, generation: str, query: str, batch_id: int | None, to: int) -> None:
-        """Commit a verb's restore: rewind the table, close the old generation, begin the new one."""
+        """Commit an operation's restore: rewind the table, close the old generation, begin the new one."""
         last = max(self.checkpoint.offsets, default=0) if batch_id is None else batch_id
         begun = {"mode": "base", "generation": generation, "query_id": query, "batch_id": batch_id}
         entry = self._entry(table, last).model_copy(update=begun)
@@ -257,7 +257,7 @@ class History:
         return OffsetsFile(batch_id, 1, {"0": {TOPIC: self.checkpoint.offsets[batch_id]}}, conf=SETTINGS)
 
     def _orphan_twins(self) -> tuple[int, ...]:
-        """A purge that is killed between a file and its twin leaves the twin."""
+        """Return orphaned twins, which a purge leaves if it is killed between a file and its twin."""
         first = min(self.checkpoint.offsets, default=0)
         return (first - 1,) if first > 0 and self.chance.random() < 0.1 else ()
 
@@ -273,7 +273,7 @@ class History:
         found = self.checkpoint
         start = found.initial if found.committed is None else found.offsets[found.committed]
         begun: Mapping[str, int] = start or {}
-        # Retention may have come right up to what was not read yet.
+        # Retention may have deleted everything that was read.
         oldest = {p: begun.get(p, 0) if self.chance.random() < 0.3 else 0 for p in self.ends}
         ends = {p: end + self.chance.choice((0, 5)) for p, end in self.ends.items()}
         return TopicFacts({TOPIC: oldest}, {TOPIC: ends}, {TOPIC: "id-1"})

@@ -60,7 +60,7 @@ def _write_checkpoint(folder: Path, history: History) -> None:
 
 
 def _write(folder: Path, history: History, name: str, content: bytes) -> None:
-    """A file, with its checksum twin unless the driver was killed before writing that."""
+    """Write a file and its checksum twin, unless the driver is killed before it writes the twin."""
     (folder / name).parent.mkdir(parents=True, exist_ok=True)
     files = with_twin(name, content) if history.chance.random() < 0.9 else {name: content}
     for path, written in files.items():

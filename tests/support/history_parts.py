@@ -48,7 +48,7 @@ class Table:
         self.newest_first.insert(0, Commit(self.version + 1, MOMENT, operation, rows, entry, restored_to))
 
     def facts(self, generation: str, base: Base | None) -> TableFacts:
-        """As the gate reads them."""
+        """Return the facts that the gate reads."""
         record = Current(pipeline=PIPELINE, generation=generation, why="a test", base=base)
         app_id = transaction_id(PIPELINE, generation, self.name)
         begun = None if base is None else base.tables.get(self.name)

@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Iterator
 from typing import Any
 
-# What a shell, a template, a path or a log could trip over.
+# Texts that could break a shell, a template, a path or a log.
 HOSTILE = (
     '"; rm -rf /',
     "{{ 7*7 }}",
@@ -21,7 +21,7 @@ HOSTILE = (
     -1,
 )
 
-# Free text: any sentence of a person is one, and is only ever shown.
+# Free text: any sentence of a user is valid, and it is only shown.
 FREE_TEXT = ("reason",)
 SENTENCES = ('"; rm -rf /', "{{ 7*7 }}", "$(id)", "../../x", "\u2025/\u2025/x", "\uff0e\uff0e/x")
 
@@ -45,7 +45,7 @@ def hostile_forms(fields: dict[str, Any]) -> Iterator[tuple[str, dict[str, Any]]
 
 
 def taken(name: str, field: dict[str, Any]) -> Any:
-    """A value that a field without one takes; None if it may stay empty."""
+    """Return a valid value for a required field; None if the field may stay empty."""
     choices = [choice for choice in field["schema"].get("enum", []) if choice is not None]
     may_be_empty = "null" in field["schema"].get("type", [])
     return choices[0] if choices else None if may_be_empty else GIVEN.get(name)

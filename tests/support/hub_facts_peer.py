@@ -59,8 +59,8 @@ class HubFactsPeer:
     """An event hub's facts.
 
     Args:
-        hub: Its name.
-        partitions: Its partitions.
+        hub: Name of the hub.
+        partitions: Partitions of the hub.
         created: Time of its creation.
         refuses: True to refuse every token.
         tokens: Received tokens, newest last.
@@ -83,7 +83,7 @@ class HubFactsPeer:
 
     @property
     def connection_string(self) -> str:
-        """For the SDK: plain AMQP at this port."""
+        """Return the connection string for the SDK: plain AMQP at this port."""
         return (
             f"Endpoint=sb://127.0.0.1:{self.port};SharedAccessKeyName=test;SharedAccessKey=canary-key;"
             "UseDevelopmentEmulator=true"
@@ -173,7 +173,7 @@ class _Conversation:
         connection = Connection()
         connection.collect(self._collector)
         self._transport = Transport(Transport.SERVER)
-        # Else the SDK never sends a heartbeat, and waits for one.
+        # Without this, the SDK never sends a heartbeat, and waits for one.
         self._transport.idle_timeout = 60.0
         self._transport.sasl().allowed_mechs("ANONYMOUS EXTERNAL MSSBCBS")
         self._transport.bind(connection)
@@ -231,7 +231,7 @@ class _Conversation:
         if link.target.address.endswith(f"/{self._peer.hub}"):
             taken = self._peer.take(content)
             if not taken:
-                # With all three parts: nulls inside of a frame are not filled up.
+                # Send all three parts, because nulls inside of a frame are not filled in.
                 info = {symbol("hub"): self._peer.hub}
                 delivery.local.condition = Condition("amqp:not-allowed", "no more", info)
             delivery.update(Delivery.ACCEPTED if taken else Delivery.REJECTED)
@@ -280,7 +280,7 @@ class _FilledFrames:
 
 
 def _filled(frame: bytes) -> bytes:
-    """A frame whose list has all fields of its performative."""
+    """Return a frame whose list has all fields of its performative."""
     if frame[:4] == b"AMQP" or frame[5] != 0 or len(frame) <= 8:
         return frame
     at = frame[4] * 4

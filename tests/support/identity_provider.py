@@ -78,7 +78,7 @@ def _holds(form: dict[str, str], wanted: dict[str, str]) -> bool:
 
 
 def _token_of_azure() -> dict[str, str | int]:
-    """A token with the claims that Azurite checks; it does not check the signature."""
+    """Return a token with the claims that Azurite checks. Azurite does not check the signature."""
     now = int(time.time())
     claims = {
         "aud": "https://storage.azure.com",

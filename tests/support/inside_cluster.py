@@ -89,7 +89,7 @@ def _policy(name: str, spec: Document) -> Document:
 
 
 def start_observer(cluster: Cluster, image: str, claim: str, path: str) -> None:
-    """Make the pod unless it is there, and wait for it."""
+    """Create the pod unless it exists, and wait for it."""
     cluster.apply(observer(image, claim, path), inward(cluster.namespace), outward())
     until(
         lambda: (pod := cluster.get("pod", POD)) is not None and is_ready(pod),
@@ -153,11 +153,11 @@ class Agent:
 
 
 class Feeder:
-    """`tests/e2e/feeder.py` in the observer; needs no connection to go on.
+    """`tests/e2e/feeder.py` in the observer, which continues without a connection.
 
     Args:
         cluster: The namespace.
-        folder: Where in the observer it says how far it is.
+        folder: Folder in the observer for its progress.
     """
 
     def __init__(self, cluster: Cluster, folder: str) -> None:
@@ -173,12 +173,12 @@ class Feeder:
         self._inside("touch", f"{self._folder}/stop")
 
     def stop(self) -> int:
-        """Stop it; how many events the broker has taken."""
+        """Stop the feeder, and return the number of events that the broker has accepted."""
         self.ask_to_stop()
         return self.end()
 
     def end(self) -> int:
-        """Wait until all is sent; how many events the broker has taken."""
+        """Wait until all events are sent, and return the number that the broker has accepted."""
         try:
             return int(until(self._sent, "all events are sent", FLUSH_TIMEOUT_SECONDS))
         except AssertionError as error:
@@ -193,7 +193,7 @@ class Feeder:
 
 @contextmanager
 def feeding(cluster: Cluster, order: Document, settings: IotSettings) -> Iterator[Feeder]:
-    """Send events of these settings; the order says to which topic, at which servers, how fast, how many."""
+    """Send events of these settings; the order has topic, servers, rate and number."""
     changed = {
         name: value for name, value in vars(settings).items() if value != getattr(IotSettings, name, None)
     }
@@ -207,12 +207,12 @@ def feeding(cluster: Cluster, order: Document, settings: IotSettings) -> Iterato
 
 
 def program(name: str) -> str:
-    """One of the programs that run in the observer."""
+    """Return one of the programs that run in the observer."""
     return (PROGRAMS / name).read_text()
 
 
 def rows_as_windows(rows: list[list[Any]]) -> dict[tuple[str, datetime], int]:
-    """Events by window, as the table says."""
+    """Return events by window, as the table says."""
     counts = {(device, datetime.fromisoformat(start)): events for device, start, events in rows}
     assert len(counts) == len(rows), "a window stands twice in the table"
     return counts

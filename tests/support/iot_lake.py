@@ -1,4 +1,4 @@
-"""The repository's own IoT pipelines on a topic of the test, and what their tables must hold."""
+"""The repository's IoT pipelines on a topic of the test, and the rows that their tables must have."""
 
 from __future__ import annotations
 
@@ -38,11 +38,11 @@ class IotLake:
     """A lake with `iot_events_bronze` and `iot_device_windows` as this repository declares them.
 
     Args:
-        folder: Of the project.
+        folder: Folder of the project.
         spark: Session of the test run; None where driver processes bring their own.
         bootstrap_servers: The broker.
         topic: Read by both; alerts go to `<topic>_alerts`.
-        trigger: Of both. By default no pause between batches: tests wait for each of them.
+        trigger: Trigger of both pipelines. By default there is no pause, because tests wait for each batch.
         source: Further keys of the Kafka source.
     """
 
@@ -90,7 +90,7 @@ class IotLake:
         return [{name: row[name] for name in row.keys() - told_by_the_run} for row in rows]
 
     def counts(self) -> dict[Window, int]:
-        """Events by window, as the table says."""
+        """Return events by window, as the table says."""
         rows = self.window_rows()
         counts = {(row["device_id"], row["window_start"]): row["events"] for row in rows}
         assert len(counts) == len(rows), "a window stands twice in the table"
@@ -102,19 +102,19 @@ class IotLake:
 
 
 def iot_topic(kafka: Kafka, partitions: int = 1) -> str:
-    """A new topic, and the one of its alerts."""
+    """Return a new topic, and the one of its alerts."""
     topic = kafka.new_topic("iot", partitions)
     create_topic(kafka.bootstrap_servers, f"{topic}_alerts", 1)
     return topic
 
 
 def take(settings: IotSettings, count: int) -> list[Event]:
-    """The first events of these settings."""
+    """Return the first events of these settings."""
     return list(itertools.islice(iot_events(settings), count))
 
 
 def closing_event() -> Event:
-    """One reading long after all others."""
+    """Return one reading long after all others."""
     return take(IotSettings(start=CLOSING_TIME, seed=99), 1)[0]
 
 
@@ -124,12 +124,12 @@ def send_events(bootstrap_servers: str, topic: str, events: Iterable[Event]) -> 
 
 
 def accepted(events: Iterable[Event]) -> list[Event]:
-    """Events that fit the schema, repeated ones included."""
+    """Return events that fit the schema, repeated ones included."""
     return [event for event in events if event.kind != "broken"]
 
 
 def distinct(events: Iterable[Event]) -> list[Event]:
-    """Each reading once."""
+    """Return each reading once."""
     return list({event.event_id: event for event in accepted(events)}.values())
 
 
@@ -143,7 +143,7 @@ def counts_by_window(events: Iterable[Event]) -> dict[Window, int]:
 
 
 def assert_bronze_holds(iot: IotLake, events: Iterable[Event]) -> None:
-    """Every accepted record is there as often as it was sent, and no place of the topic twice."""
+    """Check that each accepted record is in the table as often as it was sent, and no offset is twice."""
     rows = iot.bronze_rows()
     assert len({(row["kafka_partition"], row["kafka_offset"]) for row in rows}) == len(rows)
     assert Counter(row["event_id"] for row in rows) == Counter(event.event_id for event in accepted(events))

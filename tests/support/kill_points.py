@@ -1,4 +1,4 @@
-"""Real drivers that a SIGKILL ends at a step of Spark's own, and what they leave behind.
+"""Real drivers that a SIGKILL ends at a step inside Spark, and the files that they leave behind.
 
 The steps of one batch: offsets/N is written (K1), has its name (K2), old batches are purged (K3), the
 tables are written (K4 to K6: `crash_at_step` in test_crashes.py), commits/N is written (K7, K8), has its
@@ -29,9 +29,9 @@ class Standing:
     """Newest batch by each of the three that can be asked.
 
     Args:
-        planned: By the checkpoint's offsets.
-        written: By the table's Delta transactions; None before its first.
-        recorded: By the checkpoint's commits.
+        planned: Newest batch in the checkpoint's offsets.
+        written: Newest batch in the table's Delta transactions; None before the first.
+        recorded: Newest batch in the checkpoint's commits.
     """
 
     planned: int | None
@@ -56,13 +56,13 @@ class KillStory:
     settings: dict[str, str]
 
     def kill_at(self, step: str) -> Standing:
-        """Start a driver, which goes on where the last one was killed, and is killed itself at a step."""
+        """Start a driver, which continues where the last one was killed, and kill it at a step."""
         driver = self._ended(step, "driver")
         assert driver.process.returncode == -signal.SIGKILL, driver.output[-3000:]
         return self.standing()
 
     def kill_jvm_at(self, step: str) -> Receipt:
-        """The same, but Python is left alone; the receipt it leaves."""
+        """Kill only the JVM at a step, and return the receipt that Python leaves."""
         driver = self._ended(step, "jvm")
         receipt = self.drivers.receipt(self.pipeline.name)
         assert receipt is not None, driver.output[-3000:]
@@ -89,7 +89,7 @@ class KillStory:
         check(gather_facts(self.pipeline.lake.store, resolved, FIRST_GENERATION))
 
     def files(self, pattern: str) -> list[str]:
-        """Content of the checkpoint's files of that pattern."""
+        """Return content of the checkpoint's files of that pattern."""
         return [path.read_text() for path in self.pipeline.checkpoint.glob(pattern)]
 
     def _ended(self, step: str, kill: str) -> DriverProcess:

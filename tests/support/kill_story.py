@@ -30,7 +30,7 @@ class Flow:
         self._thread.start()
 
     def stop(self) -> int:
-        """Stop; how many events the broker has taken."""
+        """Stop, and return the number of events that the broker has accepted."""
         self._stop.set()
         self._thread.join()
         (report,) = self._reports
@@ -42,7 +42,7 @@ class Flow:
 
 @contextmanager
 def flowing(target: Target, settings: IotSettings, events_per_second: float) -> Iterator[Flow]:
-    """Events that flow for the length of a `with` block, or until they are stopped in it."""
+    """Yield events that flow during a `with` block, or until they are stopped in it."""
     flow = Flow(target, settings, events_per_second)
     try:
         yield flow
@@ -55,13 +55,13 @@ class Kills:
     """Kills drivers of one pipeline, each at its moment, and starts the next.
 
     Args:
-        drivers: Of the project.
-        pipeline: Its name.
+        drivers: Drivers of the project.
+        pipeline: Name of the pipeline.
         chance: Decides whether Python alone or its JVM too is killed.
-        phases: How many were killed in which phase.
+        phases: Number of killed drivers in each phase.
         without_progress: Kills since the last committed batch.
         over: Once set, the driver of the moment is killed at once.
-        batch_timeout_seconds: How long a driver may take to its next batch, where it is given the time.
+        batch_timeout_seconds: Maximum time of a driver until its next batch, if the story waits for it.
     """
 
     drivers: Drivers
@@ -73,7 +73,7 @@ class Kills:
     batch_timeout_seconds: float = START_TIMEOUT_SECONDS
 
     def after_start(self, seconds: float) -> None:
-        """Start a driver and kill it so long after."""
+        """Start a driver, and kill it after this time."""
         self._kill(self.drivers.start(self.pipeline), seconds)
 
     def at_a_random_moment(self, earliest: float, latest: float) -> None:
@@ -88,7 +88,7 @@ class Kills:
         self.without_progress = 0 if progressed else self.without_progress + 1
 
     def after_batch(self, seconds: float) -> None:
-        """Start a driver, and kill it so long after it has committed a batch."""
+        """Start a driver, and kill it at this time after it has committed a batch."""
         before = self.drivers.committed(self.pipeline)
         driver = self.drivers.start(self.pipeline)
         self.drivers.wait_for_batch(self.pipeline, driver, before, self.batch_timeout_seconds)

@@ -1,4 +1,4 @@
-"""Verbs in whose task a worker is killed: what each needs before, on the pipeline `daily`."""
+"""Operations in whose task a worker is killed: what each needs before, on the pipeline `daily`."""
 
 from __future__ import annotations
 
@@ -14,10 +14,10 @@ from tidemill.checkpoint.verbs.backup_manifest import read_manifests
 
 NAME = "daily"
 
-# Of a pipeline with state.
+# Name of the pipeline with state.
 KEYED = "keyed"
 
-# Where each is killed (`action_kills.of_verb`), and what is killed.
+# Step at which each operation is killed (`action_kills.of_verb`), and the victim.
 VERBS: Mapping[str, tuple[str, Victim]] = {
     "backup": ("copied", "machine"),
     "rewind": ("step-not-noted", "task"),
@@ -36,14 +36,14 @@ OF_STATE: Mapping[str, tuple[str, Victim]] = {
 
 
 def prepared(world: FaultWorld, verb: str) -> dict[str, Any]:
-    """See that there is what a verb is about; its own fields of the form."""
+    """Prepare the world for an operation, and return the operation's fields of the form."""
     world.have_batches(NAME, 2)
     prepare = _PREPARED.get(verb)
     return {} if prepare is None else prepare(world)
 
 
 def prepared_with_state(world: FaultWorld, verb: str) -> dict[str, Any]:
-    """The same for a verb that is about state."""
+    """Prepare the world for an operation on state, and return the operation's fields of the form."""
     world.have_batches(KEYED, 2)
     if verb == "repartition":
         world.events[KEYED].declare(run={"mode": "incremental", "shuffle_partitions": 3})
@@ -102,7 +102,7 @@ _PREPARED: Mapping[str, Callable[[FaultWorld], dict[str, Any]]] = {
 
 
 def backups(world: FaultWorld) -> list[str]:
-    """Names of the backups, after at least one."""
+    """Return names of the backups, after at least one."""
     plane = world.plane
     if not read_manifests(plane.store, plane.layout, NAME):
         assert world.verb("backup", NAME) == "success"
@@ -110,7 +110,7 @@ def backups(world: FaultWorld) -> list[str]:
 
 
 def holds(world: FaultWorld) -> list[str]:
-    """Ids of the holds."""
+    """Return ids of the holds."""
     return [hold.id for hold in read_holds(world.plane.store, world.plane.layout, NAME)]
 
 

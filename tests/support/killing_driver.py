@@ -26,12 +26,12 @@ from tidemill.spec.project import Environment
 
 _STEP, _BATCH, _ARMED = "TIDEMILL_TEST_STEP", "TIDEMILL_TEST_BATCH", "TIDEMILL_TEST_ARMED"
 
-# What the driver prints last.
+# Text of the last line that the driver prints.
 KILLED = "KILLED AT"
 
 
 def killing_driver_command(environment: Environment, run: DriverRun) -> list[str]:
-    """The real command line, with this module for the engine's."""
+    """Return the real command line, with this module for the engine's."""
     program, flag, _, *arguments = driver_command(environment, run)
     return [program, flag, "tests.support.killing_driver", *arguments]
 
@@ -40,7 +40,7 @@ def killing(step: str, batch_id: int, classes: Path) -> Mapping[str, str]:
     """Environment variables of a driver that is killed at a step of the first batch from a number on.
 
     Args:
-        step: As above.
+        step: One of the steps above.
         batch_id: The number.
         classes: Folder of the compiled KillingLogStore.
     """

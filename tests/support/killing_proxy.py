@@ -59,7 +59,7 @@ class KillingProxy(ThreadingHTTPServer):
         return f"http://{LOOPBACK}:{self.server_address[1]}"
 
     def handle_error(self, request: object, client_address: object) -> None:
-        """A killed driver hangs up in the middle."""
+        """Ignore the error of a killed driver, whose connection breaks."""
 
 
 class _Handler(BaseHTTPRequestHandler):
@@ -123,7 +123,7 @@ class _Handler(BaseHTTPRequestHandler):
 
 @contextmanager
 def killing_proxy(server: str) -> Iterator[KillingProxy]:
-    """A proxy in front of a server, for the length of a block."""
+    """Yield a proxy in front of a server, for the length of a block."""
     proxy = KillingProxy(server)
     threading.Thread(target=proxy.serve_forever, daemon=True).start()
     try:

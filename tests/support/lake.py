@@ -1,4 +1,4 @@
-"""Pipelines in a project of their own, run in the test's Spark session the way a driver runs them."""
+"""Pipelines in a separate project, which run in the test's Spark session as a driver would run them."""
 
 from __future__ import annotations
 
@@ -123,7 +123,7 @@ class Lake:
         return LakePipeline(self, name)
 
     def copy_pipeline(self, name: str) -> LakePipeline:
-        """A pipeline of this repository, with its own transform and schema files."""
+        """Return a pipeline of this repository, with its own transform and schema files."""
         for file in (REPOSITORY / "spark_apps/transforms").glob("*.*"):
             shutil.copy(file, self.folder / "spark_apps/transforms")
         for file in (REPOSITORY / "conf/schemas").iterdir():
@@ -148,7 +148,7 @@ class Lake:
         return self.land(path, "".join(json.dumps(dict(row)) + "\n" for row in rows))
 
     def rows(self, table: str) -> list[dict[str, Any]]:
-        """All rows of a table such as `bronze/orders`."""
+        """Return all rows of a table such as `bronze/orders`."""
         return _rows(self.root / "tables" / table)
 
     def data_files(self, table: str) -> list[str]:
@@ -157,11 +157,11 @@ class Lake:
         return DeltaTable(str(path)).file_uris() if (path / "_delta_log").exists() else []
 
     def quarantined(self, pipeline: str) -> list[dict[str, Any]]:
-        """All rejected records of a pipeline; empty if there never was one."""
+        """Return all rejected records of a pipeline; empty if there never was one."""
         return self._aside(QUARANTINE_OUTPUT, pipeline)
 
     def late(self, pipeline: str) -> list[dict[str, Any]]:
-        """All late records of a pipeline that keeps them; empty if there never was one."""
+        """Return all late records of a pipeline that keeps them; empty if there never was one."""
         return self._aside(LATE_OUTPUT, pipeline)
 
     def _aside(self, output: str, pipeline: str) -> list[dict[str, Any]]:
@@ -178,7 +178,7 @@ class Lake:
 
 
 class _WithoutAnchors(yaml.SafeDumper):
-    """Writes what a test uses twice as often as it stands there: declarations have no anchors."""
+    """Writes repeated values in full, because declarations have no anchors."""
 
     def ignore_aliases(self, data: Any) -> bool:
         return True
@@ -195,7 +195,7 @@ class LakePipeline:
 
     @property
     def started(self) -> Pipeline:
-        """As a driver has it, with its models."""
+        """Return the pipeline with its models, as a driver resolves it."""
         return with_models(self.resolved, self.lake.store)
 
     @property
@@ -204,7 +204,7 @@ class LakePipeline:
 
     @property
     def query_id(self) -> str | None:
-        """Id of the Spark query that the checkpoint belongs to."""
+        """Return id of the Spark query that the checkpoint belongs to."""
         return CheckpointBatches(self.lake.store, str(self.checkpoint)).query_id()
 
     def findings_after(self, reporter: Reporter) -> dict[str, Finding]:
@@ -231,7 +231,7 @@ class LakePipeline:
         return self._run("incremental", step_done, drain or Drain(), admitted)[1]
 
     def run_stream(self, drain: Drain, step_done: StepDone = nothing_more) -> tuple[Ending, Reporter]:
-        """The same as a stream, until `drain` is requested (from another thread or a step)."""
+        """Run the pipeline as a stream, until `drain` is requested (from another thread or a step)."""
         return self._run("stream", step_done, drain)
 
     def plan(
@@ -325,6 +325,6 @@ class KeptLake:
 
 def _rows(path: Path) -> list[dict[str, Any]]:
     """Read the data files of the newest version; tables here have no partitions and no deletion vectors."""
-    # Not `to_pyarrow_table`: its threads can abort the process at exit (pyarrow 26 with deltalake 1.6).
+    # Avoid `to_pyarrow_table`: its threads can abort the process at exit (pyarrow 26 with deltalake 1.6).
     files = DeltaTable(str(path)).file_uris()
     return [row for file in files for row in pq.read_table(file).to_pylist()]

@@ -41,7 +41,7 @@ class LandedFiles:
 
     @classmethod
     def on(cls, place: StorePlace, after: str = "archive") -> LandedFiles:
-        """The pipeline `orders` on a store, without a project."""
+        """Return the pipeline `orders` on a store, without a project."""
         place.open()
         (place.folder / "conf/pipelines").mkdir(parents=True, exist_ok=True)
         files = {"path": "landing/orders", "format": "json", "schema": "id long", "after": after}
@@ -61,7 +61,7 @@ class LandedFiles:
         return self.resolved.layout.checkpoint("orders", self.generation)
 
     def files(self, folder: str) -> list[str]:
-        """Files below a folder of the root, by their path below it."""
+        """Return files below a folder of the root, by their path below it."""
         whole = f"{self.store.root}/{folder}"
         return [file.path.removeprefix(f"{whole}/") for file in self.store.list_files(whole)]
 

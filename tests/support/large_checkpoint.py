@@ -15,9 +15,9 @@ from tests.support.checkpoint_files import with_twin
 from tidemill.spec.state_store import PROVIDER_SETTING, PROVIDERS
 
 OPERATORS = ((0, "stateStoreSave"), (1, "dedupe"))
-# Every so many versions there is a snapshot, as with Spark's minDeltasForSnapshot.
+# Number of versions between two snapshots, as with Spark's minDeltasForSnapshot.
 SNAPSHOT_EVERY = 10
-# Of every batch: its watermark, and when it was planned.
+# Watermark and planning time of every batch, in milliseconds since 1970.
 WATERMARK_MS, PLANNED_MS = 1_700_000_000_000, 1_700_000_600_000
 CONF = {"spark.sql.shuffle.partitions": "10", PROVIDER_SETTING: PROVIDERS["rocksdb"]}
 
@@ -100,7 +100,7 @@ def _snapshot(data: str, size: int) -> bytes:
 
 
 def _with_checksum(name: str, content: bytes) -> Iterator[tuple[str, bytes]]:
-    """A state file, Spark's checksum of it, and Hadoop's of both."""
+    """Yield a state file, Spark's checksum of it, and Hadoop's of both."""
     checksum = {"algorithm": "CRC32C", "value": 0, "mainFileSize": len(content), "timestampMs": 1}
     yield from with_twin(name, content).items()
     yield from with_twin(f"{name}.crc", json.dumps(checksum).encode()).items()

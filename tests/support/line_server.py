@@ -41,7 +41,7 @@ class LineServer:
 
 @contextmanager
 def line_server() -> Iterator[LineServer]:
-    """A server for the length of a `with` block."""
+    """Yield a server during a `with` block."""
     server = LineServer()
     try:
         yield server

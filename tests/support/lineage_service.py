@@ -20,7 +20,7 @@ class LineageService:
     Attributes:
         answer: Status of every answer.
         open: While it is not set no request is answered.
-        events: What was sent, refused events too.
+        events: Received events, including refused ones.
         keys: The `Authorization` headers.
     """
 
@@ -58,7 +58,7 @@ class LineageService:
 
     @property
     def types(self) -> list[str]:
-        """The types of the events, in order."""
+        """Return the types of the events, in order."""
         return [event["eventType"] for event in self.events]
 
     def stop(self) -> None:
@@ -69,7 +69,7 @@ class LineageService:
 
 @contextmanager
 def lineage_service() -> Iterator[LineageService]:
-    """A service for the length of a `with` block."""
+    """Yield a service during a `with` block."""
     service = LineageService()
     try:
         yield service

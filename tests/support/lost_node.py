@@ -11,7 +11,7 @@ from tidemill.control.runtime import MainSlot, Runtime, StartedDriver
 
 @dataclass
 class PlaceOfALostNode:
-    """A runtime whose driver was asked to stop long ago, and is there whatever is done to it."""
+    """A runtime whose driver was asked to stop long ago, and cannot be removed."""
 
     runtime: Runtime
     driver: StartedDriver
@@ -39,7 +39,7 @@ class PlaceOfALostNode:
 
 
 def asked_to_stop(ago: timedelta, **changes: Any) -> StartedDriver:
-    """A driver that was asked to stop so long before this moment."""
+    """Return a driver that was asked to stop this long ago."""
     now = datetime.now(UTC)
     facts: dict[str, Any] = {
         "pipeline": "orders",

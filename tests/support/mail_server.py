@@ -1,4 +1,4 @@
-"""A mail server on the loopback interface, which keeps what it takes (RFC 5321, as far as smtplib asks)."""
+"""A mail server on the loopback interface that keeps its mails (the part of RFC 5321 that smtplib uses)."""
 
 from __future__ import annotations
 
@@ -35,8 +35,8 @@ class MailServer:
     """Takes mails.
 
     Attributes:
-        mails: What it took.
-        refuses: Whether it takes no recipient.
+        mails: Accepted mails.
+        refuses: True if the server refuses every recipient.
     """
 
     def __init__(self) -> None:
@@ -92,7 +92,7 @@ def _address(path: str) -> str:
 
 @contextmanager
 def mail_server() -> Iterator[MailServer]:
-    """A server for the length of a `with` block."""
+    """Yield a server during a `with` block."""
     server = MailServer()
     try:
         yield server

@@ -49,7 +49,7 @@ class Orders:
         self.sent: list[dict[str, Any]] = []
 
     def requires(self, *properties: str) -> None:
-        """From now on a record without one of them is rejected."""
+        """Reject records without one of these properties from now on."""
         self.lake.schema("order.json", SCHEMA, list(properties))
 
     def send(self, count: int, without: str = "", **changes: Any) -> None:
@@ -87,13 +87,13 @@ class Orders:
         )
 
     def all_offsets(self) -> dict[str, str]:
-        """The bounds of all that was sent."""
+        """Return the bounds of all that was sent."""
         with KafkaOffsets(KafkaClient(self.kafka.bootstrap_servers)) as offsets:
             start, end = offsets.ranges([self.topic])
         return {"start_offsets": json.dumps(start), "end_offsets": json.dumps(end)}
 
     def places(self, table: str) -> list[tuple[int, int]]:
-        """The records that rows are made of."""
+        """Return the records that rows are made of."""
         return sorted((row["kafka_partition"], row["kafka_offset"]) for row in self.lake.rows(table))
 
     def delete(self, table: str, condition: str) -> None:

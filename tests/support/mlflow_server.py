@@ -1,6 +1,6 @@
 """A real MLflow server on loopback, with a database and files in a folder of the test.
 
-It is installed by `make mlflow` into an environment of its own, from the pins in `mlflow/`.
+`make mlflow` installs it into a separate environment, from the pins in `mlflow/`.
 """
 
 from __future__ import annotations
@@ -57,7 +57,7 @@ class MlflowServer:
 
 @contextmanager
 def mlflow_server(folder: Path) -> Iterator[MlflowServer]:
-    """A server for the length of a `with` block."""
+    """Yield a server during a `with` block."""
     assert PROGRAM.is_file(), f"{PROGRAM} is missing: make mlflow"
     folder.mkdir()
     (port,) = free_ports(1)
@@ -71,7 +71,7 @@ def mlflow_server(folder: Path) -> Iterator[MlflowServer]:
     variables = {n: v for n, v in os.environ.items() if not n.startswith(("MLFLOW_", "PYTHON"))}
     variables |= {"MLFLOW_DISABLE_TELEMETRY": "true", "MLFLOW_SERVER_ENABLE_JOB_EXECUTION": "false"}
     with (folder / "server.log").open("wb") as log:
-        # A session of its own: the workers are its children.
+        # Use a separate session, because the workers are its children.
         process = subprocess.Popen(
             command, cwd=folder, env=variables, stdout=log, stderr=log, start_new_session=True
         )

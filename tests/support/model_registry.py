@@ -80,7 +80,7 @@ class FakeModelRegistry:
         self._server.server_close()
 
     def told(self, what: str, given: dict[str, Any]) -> tuple[int, dict[str, Any]]:
-        """Status and document."""
+        """Return status and document."""
         name = given["name"]
         if name not in self.versions:
             return _error(404, "RESOURCE_DOES_NOT_EXIST", f"Registered Model with name={name} not found")
@@ -110,7 +110,7 @@ def _error(status: int, code: str, message: str) -> tuple[int, dict[str, Any]]:
 
 @contextmanager
 def model_registry(**keys: Any) -> Iterator[FakeModelRegistry]:
-    """A registry for the length of a `with` block."""
+    """Yield a registry during a `with` block."""
     registry = FakeModelRegistry(**keys)
     registry.start()
     try:

@@ -63,7 +63,7 @@ def commands_of(text: str) -> Iterator[str]:
 def refusal(command: str) -> str | None:
     """Return the command line's reason for refusing a command; None if it takes it.
 
-    A command without arguments is its name. Words such as PIPELINE stand for values.
+    A command without arguments is its name. Words such as PIPELINE are placeholders.
     """
     words = shlex.split(command.replace(" …", ""))[1:]
     current, context = root(), None

@@ -33,5 +33,5 @@ notifier = NewsFile("{{ tidemill.text }}")
 
 
 def fails(_context: Any) -> None:
-    """A notifier whose chat is away."""
+    """Fail like a notifier whose chat is unavailable."""
     raise ConnectionError("nobody is there")

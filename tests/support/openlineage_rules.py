@@ -34,7 +34,7 @@ def check_event(event: dict[str, Any]) -> dict[str, Any]:
         eventTime=event["eventTime"],
         eventType=events.RunState(event["eventType"]),
         producer=event["producer"],
-        # It refuses what is no UUID.
+        # `Run` raises if the id is not a UUID.
         run=events.Run(run["runId"]),
         job=events.Job(job["namespace"], job["name"]),
     )

@@ -1,4 +1,4 @@
-"""A copy of the image's project in the scheduler's pod, with some files of its own: for `--project`."""
+"""A copy of the image's project in the scheduler's pod, with some other files, for `--project`."""
 
 from __future__ import annotations
 
@@ -24,14 +24,14 @@ for name, text in json.loads(files).items():
 
 
 def declared(platform: Platform, pipeline: str) -> dict[str, Any]:
-    """The declaration of a pipeline in the image."""
+    """Return the declaration of a pipeline in the image."""
     file = f"{PROJECT_FOLDER}/conf/pipelines/{pipeline}.yaml"
     document: dict[str, Any] = yaml.safe_load(platform.cluster(*platform.in_scheduler("cat", file)))
     return document
 
 
 def with_run(declaration: Mapping[str, Any], **keys: Any) -> dict[str, Any]:
-    """A declaration whose `run` has some other keys."""
+    """Return a declaration whose `run` has some other keys."""
     return {**declaration, "run": {**declaration["run"], **keys}}
 
 

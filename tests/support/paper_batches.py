@@ -41,7 +41,7 @@ class PaperBatches:
     """The batches of one pipeline with the files of a local root.
 
     Args:
-        pipeline: Which.
+        pipeline: Pipeline of the batches.
         topic_ids: Ids that the broker is said to give the topics.
         cluster: Id that its cluster is said to have.
     """
@@ -99,7 +99,7 @@ class PaperBatches:
     def writes_later(
         self, number: int, table: str, run_id: str = "run-1", epoch: int = 1
     ) -> Callable[[], Written]:
-        """The commit of a driver that stands still just before it."""
+        """Return the commit of a driver that is paused just before it."""
         planned = self.batches.planned(number)
         assert planned is not None
         ((start, end),) = self.batches.ranges_of(planned).values()
@@ -133,7 +133,7 @@ class PaperBatches:
         self._put(f"commits/{number}", checkpoint_files.committed())
 
     def ids(self, table: str) -> list[int]:
-        """Rows of a table, sorted."""
+        """Return rows of a table, sorted."""
         path = self.pipeline.layout.table(table)
         names = DeltaTable(path).get_add_actions().column("path").to_pylist()
         return sorted(i for name in names for i in pq.read_table(f"{path}/{name}")["id"].to_pylist())

@@ -63,7 +63,7 @@ class _Consumer:
         return self.broker.topics[place.topic][place.partition]
 
     def offsets_for_times(self, places: list[TopicPartition], timeout: float) -> list[TopicPartition]:
-        """The first record that is not older than the asked moment, in milliseconds; the end without one."""
+        """Return the first record that is not older than a time in milliseconds, or the end without one."""
         return [TopicPartition(place.topic, place.partition, self._since(place)) for place in places]
 
     def _since(self, place: TopicPartition) -> int:

@@ -1,4 +1,4 @@
-"""The fake driver with the real gate and real batches: after a verb it must be able to start and continue.
+"""The fake driver with the real gate and real batches. After an operation it must be able to continue.
 
 Before its first batch it asks the gate like an engine's driver, and exits the same way if the gate refuses.
 Then it writes one batch as `PaperBatches` does. It adds these behaviours to those of the fake driver:
@@ -22,7 +22,7 @@ from tidemill.spec.project import Environment, resolve_pipeline
 
 
 def paper_driver_command(environment: Environment, run: DriverRun) -> list[str]:
-    """The real command line, with this module for the engine's driver."""
+    """Return the real command line, with this module for the engine's driver."""
     return standing_in(environment, run, "tests.support.paper_driver")
 
 
@@ -63,7 +63,7 @@ class PaperDriver(FakeDriver):
         return self.receipt("clean", 0)
 
     def bounded(self, behaviour: str) -> int:
-        """One batch, whether new or planned before; other behaviours are the fake driver's."""
+        """Run one batch, a new or a planned one. Other behaviours are the fake driver's."""
         if behaviour != "run" or self.run.mode == "backfill":
             return super().bounded(behaviour)
         from tests.support.paper_batches import PaperBatches

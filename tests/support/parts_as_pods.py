@@ -1,4 +1,4 @@
-"""Parts of a verb as Jobs over an API server in memory, and what their pods do."""
+"""Parts of an operation as Jobs of an API server in memory, and the work of their pods."""
 
 from __future__ import annotations
 
@@ -31,7 +31,7 @@ sinks:
 
 
 class Parts:
-    """A verb on a cluster, and what the pods of its parts do."""
+    """An operation on a cluster, and the work of its pods."""
 
     def __init__(self, project: ClusterProject, api: ApiServerInMemory, patch: pytest.MonkeyPatch) -> None:
         project.on_a_volume(patch)
@@ -44,7 +44,7 @@ class Parts:
         patch.setattr("tidemill.control.spark_part.POLL_SECONDS", 0.01)
 
     def begin(self) -> threading.Thread:
-        """Run the verb in a thread, which waits for its part."""
+        """Run the operation in a thread, which waits for its part."""
         thread = threading.Thread(target=self._run)
         thread.start()
         return thread
@@ -65,7 +65,7 @@ class Parts:
             self.came_to.append(error)
 
     def pod(self) -> Document:
-        """The pod of the only Job, once it is let run."""
+        """Return the pod of the only Job, once it is let run."""
 
         def made() -> list[Document]:
             self.api.settle()

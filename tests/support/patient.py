@@ -37,7 +37,7 @@ sinks:
   - delta: {table: bronze/orders}
 """
 TABLE = "bronze/orders"
-# What stands for a value in a page, unless a story says otherwise.
+# Values of the placeholders in a page, unless a story sets others.
 PLACEHOLDERS = {
     "PIPELINE": "orders",
     "TEXT": "as the page says",
@@ -55,10 +55,10 @@ class Patient:
 
     Args:
         drivers: The project and what its drivers do.
-        tidemill: Its command line.
+        tidemill: Command line of the project.
         patch: Undone after the test.
         name: The pipeline.
-        values: What the page's placeholders stand for.
+        values: Values of the page's placeholders.
         topic_ids: Ids that the broker gives the topics from now on.
         cluster: Id of its cluster from now on.
         put_back: Undoes by hand what has happened, where that can be done.
@@ -79,7 +79,7 @@ class Patient:
 
     @property
     def plane(self) -> ControlPlane:
-        """A control plane whose drivers are those of the command line."""
+        """Return a control plane whose drivers are those of the command line."""
         return open_control_plane(self.drivers.environment)
 
     @property
@@ -88,7 +88,7 @@ class Patient:
 
     @property
     def checkpoint(self) -> Path:
-        """Of the live generation."""
+        """Return the checkpoint of the live generation."""
         return self.batches.checkpoint
 
     @property
@@ -111,7 +111,7 @@ class Patient:
         write_at_once(file, text.replace(old, new))
 
     def ran(self, batches: int, text: str = ORDERS) -> Patient:
-        """Declare it and leave what so many batches leave."""
+        """Declare the pipeline, and write the files of this number of batches."""
         self.declare(text)
         return self.went_on(batches)
 
@@ -141,7 +141,7 @@ class Patient:
                     file.unlink()
 
     def keep(self, *paths: Path) -> Callable[[], None]:
-        """Copy files or folders; what is returned puts them back."""
+        """Copy files or folders, and return a function that puts them back."""
         kept = self.drivers.folder / "kept"
         pairs = [(path, kept / f"{number}") for number, path in enumerate(paths)]
         for path, copy in pairs:
@@ -158,7 +158,7 @@ class Patient:
         return self.tidemill(*self.filled(command)[1:])
 
     def filled(self, command: str) -> Sequence[str]:
-        """The words of a command with values for the placeholders; an unknown one is a KeyError."""
+        """Return the words of a command with values for the placeholders; unknown ones raise a KeyError."""
         return [self.values[word] if word.isupper() else word for word in shlex.split(command)]
 
     def driver_starts(self, behaviour: str) -> None:
@@ -168,12 +168,12 @@ class Patient:
         begin(self.plane, StreamRequest(self.name, "start", run_id, datetime.now(UTC), "ann"))
 
     def driver_waits(self, error: str) -> None:
-        """A driver runs and waits with an error."""
+        """Start a driver that waits with an error."""
         self.driver_starts(f"waits {error}")
         self.driver_says("waiting")
 
     def driver_ends(self, error: str, exit_code: int) -> None:
-        """A driver has ended with an error."""
+        """Write the files of a driver that has ended with an error."""
         self.driver_starts(f"ends {error} {exit_code}")
         plane = self.plane
         eventually(lambda: plane.running(self.name) is None, "the driver ends")
@@ -192,7 +192,7 @@ class Patient:
         eventually(told, f"the driver says that it is {state}")
 
     def told_by_status(self) -> list[str]:
-        """Error ids that `tidemill status` shows."""
+        """Return error ids that `tidemill status` shows."""
         return re.findall(r"TIDE-[A-Z0-9]+-\d{3}", json.dumps(self.status()))
 
     def findings(self) -> dict[str, dict[str, Any]]:
@@ -211,13 +211,13 @@ class Patient:
         return dict(state)
 
     def commits(self) -> list[dict[str, Any]]:
-        """The ledger's entries, newest first."""
+        """Return the ledger's entries, newest first."""
         return [commit["entry"] for commit in self.tidemill.json("ledger", self.name)]
 
 
 @contextmanager
 def patient(folder: Path, patch: pytest.MonkeyPatch, read_output: Callable[[], Any]) -> Iterator[Patient]:
-    """A project without pipelines; no broker answers, which is known after a tenth of a second."""
+    """Yield a project without pipelines. No broker answers, and calls time out after a tenth of a second."""
     patch.setenv("TIDEMILL_DRIVER_COMMAND", "tests.support.paper_driver:paper_driver_command")
     patch.setenv("PYTHONPATH", os.pathsep.join([str(ROOT), str(ROOT / "spark_apps")]))
     patch.setattr("tidemill.sources.offsets.ANSWER_TIMEOUT_SECONDS", 0.1)

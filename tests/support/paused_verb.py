@@ -1,4 +1,4 @@
-"""A verb of the command line, in a process of its own, that stands still in a step and goes on later."""
+"""An operation of the command line, in a separate process, that pauses in a step and continues later."""
 
 from __future__ import annotations
 
@@ -11,7 +11,7 @@ from tests.support.eventually import eventually
 from tests.support.fake_driver import ROOT
 from tests.support.forked_python import ForkedProcess, forked
 
-# Waits before it calls a function of Tidemill for the Nth time, until the file `go` is there.
+# Waits before it calls a function of Tidemill for the Nth time, until the file `go` exists.
 _PROGRAM = """
 import importlib, sys, time
 from pathlib import Path
@@ -42,13 +42,13 @@ sys.exit(main(arguments))
 
 @dataclass(frozen=True)
 class PausedVerb:
-    """A process that waits; `wake` lets it go on to its end."""
+    """A process that waits; `wake` lets it continue to its end."""
 
     process: ForkedProcess | subprocess.Popen[bytes]
     folder: Path
 
     def wake(self) -> tuple[int, str]:
-        """Exit code, and what it said of errors."""
+        """Return the exit code and the error output."""
         (self.folder / "go").touch()
         return self.process.wait(60), said_by(self.folder)
 
@@ -58,13 +58,13 @@ def said_by(folder: Path) -> str:
 
 
 def pause_verb(project: Path, folder: Path, at: str, *arguments: str, calls_before: int = 0) -> PausedVerb:
-    """Type a command, and wait until it stands still.
+    """Run a command, and wait until it pauses.
 
     Args:
-        project: Its project folder.
+        project: Project folder.
         folder: Empty, for its signs.
         at: `module:function` or `module:Class.method`, where it stops before a call.
-        arguments: Of `tidemill`.
+        arguments: Arguments of `tidemill`.
         calls_before: Calls of that function that it does not stop at.
     """
     folder.mkdir()

@@ -42,7 +42,7 @@ class PipelineOnDisk:
 
     @cached_property
     def resolved(self) -> Pipeline:
-        # A project without files: what it declares is handed over.
+        # The project has no files; its declarations are passed in.
         (self.place.folder / "conf/pipelines").mkdir(parents=True, exist_ok=True)
         return declared(self.place.folder, environment=dict(self.place.keys))
 
@@ -75,12 +75,12 @@ class PipelineOnDisk:
 
     @property
     def files(self) -> list[str]:
-        """All files below the state folder, by their path below it."""
+        """Return all files below the state folder, by their path below it."""
         return [file.path.removeprefix(f"{self.state}/") for file in self.store.list_files(self.state)]
 
     @property
     def ids(self) -> list[int]:
-        """Rows of the table."""
+        """Return rows of the table."""
         table = DeltaTable(self.table, storage_options=self.table_options)
         store = Store(self.table)
         found: list[int] = []
@@ -91,7 +91,7 @@ class PipelineOnDisk:
         return sorted(found)
 
     def ran(self, batches: int) -> PipelineOnDisk:
-        """Leave what a driver leaves that committed so many batches of the first generation."""
+        """Write the files of a driver that has committed this number of batches of the first generation."""
         read_or_create_current(self.store, self.resolved.layout, "orders")
         with tempfile.TemporaryDirectory() as folder:
             ids = range(batches)
@@ -103,7 +103,7 @@ class PipelineOnDisk:
         return self
 
     def ran_on(self, begin: int, end: int, generation: str = "g0001") -> None:
-        """Leave what a driver leaves that went on and committed these batches."""
+        """Write the files that a driver would leave after it has committed these batches."""
         with tempfile.TemporaryDirectory() as folder:
             ids = range(begin, end)
             write_checkpoint(Path(folder), planned=ids, committed=ids)
@@ -153,7 +153,7 @@ class PipelineOnDisk:
 
 
 def killed_at(moment: str) -> Callable[[str], None]:
-    """A `step_done` that dies there."""
+    """Return a `step_done` that dies there."""
 
     def step_done(name: str) -> None:
         if name == moment:

@@ -1,4 +1,4 @@
-"""The whole platform in a cluster: release, Airflow, topic and lake, and the oracle of what it must hold."""
+"""The whole platform in a cluster: release, Airflow, topic and lake, and the oracle of the expected rows."""
 
 from __future__ import annotations
 
@@ -24,7 +24,7 @@ BRONZE, WINDOWS = "iot_events_bronze", "iot_device_windows"
 TOPIC = "iot_events"
 TABLES = {BRONZE: "bronze/iot_events", WINDOWS: "silver/iot_device_windows"}
 
-# Seconds for a command of an operator: a part of it may start Spark in a pod of its own, or wait for a drain.
+# Timeout in seconds of an operator's command. It may start Spark in a separate pod, or wait for a drain.
 VERB_TIMEOUT_SECONDS = 600
 
 # Seconds for a driver to commit its next batch: pods, two Spark starts at the same time on two cores, and the
@@ -64,21 +64,21 @@ class Platform:
 
     @property
     def streams(self) -> Cluster:
-        """The namespace of drivers and executors."""
+        """Return the namespace of drivers and executors."""
         return self.release.streams
 
     @contextmanager
     def events_flow(self, per_second: float = EVENTS_PER_SECOND, most: int | None = None) -> Iterator[None]:
-        """Events of a new era flow for the length of a `with` block; at its end the era is closed."""
+        """Send events of a new era during a `with` block, and close the era at its end."""
         with feeding(self.cluster, self._order(per_second, most), self.fed.settings) as feeder:
             try:
                 yield
             finally:
-                # Also after a failed test, because the next one counts these events as well.
+                # Close the era even after a failed test, because the next test counts these events as well.
                 self._close_era(feeder.stop())
 
     def feed(self, count: int) -> None:
-        """Send an era of so many events at once."""
+        """Send an era of this number of events at once."""
         with feeding(self.cluster, self._order(None, count), self.fed.settings) as feeder:
             sent = feeder.end()
         self._close_era(sent)
@@ -104,11 +104,11 @@ class Platform:
         until(has_topics, "the broker has its topics", BROKER_TIMEOUT_SECONDS)
 
     def driver(self, pipeline: str) -> Document | None:
-        """The pod of a stream's driver."""
+        """Return the pod of a stream's driver."""
         return driver_of(self.streams, kubernetes_name(pipeline))
 
     def executors(self, pipeline: str) -> list[Document]:
-        """The pods of a stream's executors that run."""
+        """Return the pods of a stream's executors that run."""
         selector = f"tidemill/pipeline={pipeline},app.kubernetes.io/component=executor"
         return [pod for pod in self.streams.pods(selector) if is_running(pod)]
 
@@ -154,7 +154,7 @@ class Platform:
         return pod
 
     def until_reconciled(self) -> str:
-        """Wait for a look of the reconciliation that begins from now on; what it wrote."""
+        """Wait for a reconciliation that begins from now on, and return its output."""
         known = {run["dag_run_id"] for run in self.airflow.runs(STREAMS_DAG_ID)}
 
         def next_run() -> str | None:
@@ -198,7 +198,7 @@ class Platform:
             self.assert_ledger_rises(pipeline, table)
 
     def assert_ledger_rises(self, pipeline: str, table: str) -> None:
-        """An older driver of the live generation never wrote after a newer one, and no batch twice."""
+        """Check that no older driver of the live generation wrote after a newer one, and no batch twice."""
         ledger = self.agent.ask("ledger", pipeline=pipeline, table=table)
         epochs, batches = [epoch for _, epoch, _ in ledger], [batch for _, _, batch in ledger]
         assert epochs == sorted(epochs)
@@ -207,7 +207,7 @@ class Platform:
 
 @contextmanager
 def platform_in(cluster: Cluster, release: Release) -> Iterator[Platform]:
-    """Everything around a release that is installed and ready; nothing of it outlives the block."""
+    """Yield a release that is installed and ready, and remove everything after the block."""
     values = release.used_values()
     environment = environment_of(cluster)
     (volume,) = environment["kubernetes"]["volumes"]
@@ -224,7 +224,7 @@ def platform_in(cluster: Cluster, release: Release) -> Iterator[Platform]:
 
 
 def environment_of(cluster: Cluster) -> Document:
-    """The environment file, as the chart has made it."""
+    """Return the environment file, as the chart has made it."""
     (text,) = cluster.config(f"{NAME}-environment").values()
     environment: Document = yaml.safe_load(text)
     return environment

@@ -27,7 +27,7 @@ class Life:
     """One life of a driver's container.
 
     Args:
-        container: Its id.
+        container: Id of the container.
         pod: Uid of its pod.
         began: Start time, to the second.
         ended: End time; None if it has not ended or was not seen.
@@ -102,7 +102,7 @@ class PodWatch:
         self._process.stdout.close()
 
     def take(self, kind: str, pod: Document) -> None:
-        """One event of the watch."""
+        """Handle one event of the watch."""
         for life in lives_in(pod):
             self.lives[life.container] = life
         if kind == "DELETED":
@@ -111,7 +111,7 @@ class PodWatch:
             self.two_at_once.set()
 
     def _leave_behind(self, pod: str) -> None:
-        """A pod is gone; a container of it that had not ended by then was left behind."""
+        """Record containers that had not ended when their pod was deleted."""
         for life in list(self.lives.values()):
             if life.pod == pod and life.ended is None:
                 self.lives[life.container] = replace(life, cut_short=True)
@@ -132,7 +132,7 @@ class PodWatch:
 
 @contextmanager
 def watching(cluster: Cluster, selector: str) -> Iterator[PodWatch]:
-    """Watch pods for the length of a `with` block."""
+    """Watch pods during a `with` block."""
     command = ["kubectl", "--namespace", cluster.namespace, "get", "pods", f"--selector={selector}"]
     process = subprocess.Popen(
         [*command, "--watch", "--output-watch-events", "--output=json"], stdout=subprocess.PIPE, text=True

@@ -24,7 +24,7 @@ class PortForward:
     Args:
         cluster: The namespace.
         target: `pod/<name>` or `service/<name>`.
-        port: Of the target.
+        port: Port of the target.
     """
 
     def __init__(self, cluster: Cluster, target: str, port: int) -> None:
@@ -50,7 +50,7 @@ class PortForward:
 
 @contextmanager
 def port_forward(cluster: Cluster, target: str, port: int) -> Iterator[str]:
-    """The address here of a port there, for the length of a `with` block."""
+    """Yield the address here of a port there, during a `with` block."""
     forward = PortForward(cluster, target, port)
     try:
         yield forward.url

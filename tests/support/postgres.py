@@ -22,7 +22,7 @@ from tests.support.eventually import eventually
 from tidemill.dev.ports import LOOPBACK, free_ports
 from tidemill.jars import jars_folder
 
-# With what a connection string could trip over.
+# A password with characters that are special in a connection string.
 PASSWORD = "p@ss/w:rd '%&"
 
 # PostgreSQL refuses to run as root; in a container the tests often are.
@@ -34,7 +34,7 @@ class PostgresServer:
     """A server in a folder.
 
     Args:
-        folder: With `bin`, which has its programs, and `data`.
+        folder: Folder with `bin`, which has the programs, and `data`.
         port: On the loopback interface.
     """
 
@@ -44,11 +44,11 @@ class PostgresServer:
 
     @property
     def connection_string(self) -> str:
-        """As a secret holds it."""
+        """Return the connection string that a secret would hold."""
         return f"postgresql://postgres:{quote(PASSWORD, safe='')}@{LOOPBACK}:{self.port}/postgres"
 
     def start(self) -> None:
-        """Start it, and wait until it answers; what was committed before is there."""
+        """Start the server with its existing data, and wait until it answers."""
         options = ["-D", self.folder / "data", "-p", str(self.port), "-k", "", "-h", LOOPBACK, "-F"]
         with (self.folder / "log").open("ab") as log:
             command = [self.folder / "bin/postgres", *options]
@@ -81,8 +81,8 @@ class PostgresServer:
 
 @contextmanager
 def running_postgres() -> Iterator[PostgresServer]:
-    """A server in a folder of its own, which is removed with it."""
-    # Not in pytest's folder, where another user finds nothing.
+    """Yield a server in a temporary folder, which is removed with it."""
+    # Use a folder outside of pytest's, because another user cannot read pytest's folder.
     folder = Path(tempfile.mkdtemp(prefix="tidemill-postgres-"))
     folder.chmod(0o755)
     server = PostgresServer(folder, free_ports(1)[0])

@@ -31,7 +31,7 @@ scrape_configs:
 
 
 def program(name: str) -> Path:
-    """Prometheus or promtool; without them a test fails."""
+    """Return the path of Prometheus or promtool; fail if it is missing."""
     file = PROGRAMS / name
     assert file.is_file(), f"{file} is missing: make monitoring"
     return file
@@ -48,7 +48,7 @@ class Prometheus:
         return result
 
     def firing(self) -> set[tuple[str, str]]:
-        """Alerts that fire, with what they are of: a pipeline, a component, or nothing."""
+        """Return the firing alerts with their subject: a pipeline, a component, or nothing."""
         return {
             (
                 alert["labels"]["alertname"],
@@ -73,7 +73,7 @@ class Prometheus:
 
 @contextmanager
 def prometheus(folder: Path, target: str) -> Iterator[Prometheus]:
-    """A Prometheus that scrapes `host:port` every second, with the chart's rules.
+    """Yield a Prometheus that scrapes `host:port` every second, with the chart's rules.
 
     The rules are the chart's but for `for`: here an alert fires as soon as it is true.
     """

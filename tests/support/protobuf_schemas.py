@@ -12,7 +12,7 @@ from google.protobuf.descriptor import FieldDescriptor
 from tidemill.payload.protobuf_files import load_message
 from tidemill.payload.protobuf_schema import ProtobufSchema, load_protobuf_schema
 
-# What protoc made; see the README there.
+# Folder of protoc's output; see the README there.
 PROTOC_MADE = Path(__file__).resolve().parents[1] / "data/protobuf"
 
 _FIELD = re.compile(
@@ -24,7 +24,7 @@ _LABELS = {"repeated": FieldDescriptor.LABEL_REPEATED, "required": FieldDescript
 
 
 def message(name: str, *fields: Any) -> descriptor_pb2.DescriptorProto:
-    """A message of messages and lines, such as `repeated string tags = 2` or `oneof paid int64 cash = 3`."""
+    """Return a message of messages and lines, such as `repeated string tags = 2` or `oneof a int64 b = 3`."""
     made = descriptor_pb2.DescriptorProto(name=name)
     for field in fields:
         if isinstance(field, str):
@@ -35,13 +35,13 @@ def message(name: str, *fields: Any) -> descriptor_pb2.DescriptorProto:
 
 
 def enum(name: str, **numbers: int) -> descriptor_pb2.EnumDescriptorProto:
-    """An enum."""
+    """Return an enum."""
     values = [descriptor_pb2.EnumValueDescriptorProto(name=name, number=n) for name, n in numbers.items()]
     return descriptor_pb2.EnumDescriptorProto(name=name, value=values)
 
 
 def descriptor_set(*types: Any, syntax: str = "proto3") -> bytes:
-    """One file with messages and enums in the package `shop`."""
+    """Return one file with messages and enums in the package `shop`."""
     file = descriptor_pb2.FileDescriptorProto(name="shop.proto", package="shop", syntax=syntax)
     for made in types:
         is_enum = isinstance(made, descriptor_pb2.EnumDescriptorProto)
@@ -52,17 +52,17 @@ def descriptor_set(*types: Any, syntax: str = "proto3") -> bytes:
 
 
 def schema(*types: Any, syntax: str = "proto3", of: str = "shop.Order") -> ProtobufSchema:
-    """The schema of one message of such a file."""
+    """Return the schema of one message of such a file."""
     return load_protobuf_schema(descriptor_set(*types, syntax=syntax), of, "order.desc")
 
 
 def order(*fields: Any, syntax: str = "proto3") -> ProtobufSchema:
-    """The schema of a message `Order`."""
+    """Return the schema of a message `Order`."""
     return schema(message("Order", *fields), syntax=syntax)
 
 
 def made_by(declared: bytes, name: str = "shop.Order") -> Any:
-    """The class of a message."""
+    """Return the class of a message."""
     return message_factory.GetMessageClass(load_message(declared, name, "order.desc"))
 
 
@@ -71,7 +71,7 @@ def _add_field(made: descriptor_pb2.DescriptorProto, line: str) -> None:
     assert found, line
     field = made.field.add(name=found["name"], number=int(found["number"]))
     field.label = _LABELS.get(found["label"], FieldDescriptor.LABEL_OPTIONAL)
-    # Of proto3 only; see `_add_presence`.
+    # This applies to proto3 only; see `_add_presence`.
     field.proto3_optional = found["label"] == "optional"
     kind = found["kind"]
     if found["key"]:
@@ -96,7 +96,7 @@ def _add_field(made: descriptor_pb2.DescriptorProto, line: str) -> None:
 
 
 def _add_presence(made: descriptor_pb2.DescriptorProto, syntax: str) -> None:
-    """As protoc writes `optional` in proto3: a oneof of one, behind the others."""
+    """Add what protoc writes for `optional` in proto3: a oneof of one field, after the other oneofs."""
     for field in made.field:
         if syntax != "proto3":
             field.ClearField("proto3_optional")

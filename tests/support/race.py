@@ -1,4 +1,4 @@
-"""Letting processes do the same thing at the same moment, again and again."""
+"""Let processes do the same thing at the same moment, repeatedly."""
 
 from __future__ import annotations
 
@@ -30,12 +30,12 @@ CONTEXT.set_forkserver_preload(
 def race(
     act: Callable[[int, str], T], rounds: int, names: tuple[str, ...] = ("one", "other")
 ) -> dict[str, list[T]]:
-    """In each round all call `act(round, name)` at once, each from a process of its own; what it returned.
+    """Call `act(round, name)` in all processes at once in each round, and return the results by name.
 
     Args:
         act: A module's function, or a `partial` of one; it is sent to the processes.
-        rounds: How often.
-        names: One process each.
+        rounds: Number of rounds.
+        names: Names of the processes.
     """
     barrier = CONTEXT.Barrier(len(names))
     contenders = {}

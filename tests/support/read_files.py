@@ -53,7 +53,7 @@ class Decoded:
 
 
 class _Collected(Quarantine):
-    """Keeps what is set aside in memory."""
+    """Keeps rejected records in memory."""
 
     def __init__(self, into: list[Rejected]) -> None:
         object.__setattr__(self, "into", into)
@@ -66,7 +66,7 @@ class _Collected(Quarantine):
 
 
 def files_pipeline(folder: Path, files: Mapping[str, Any], **keys: Any) -> Pipeline:
-    """A pipeline that reads files below `folder/data/landing`."""
+    """Return a pipeline that reads files below `folder/data/landing`."""
     source = {"files": {"path": "landing", **files}}
     return declared(folder, source=source, **keys)
 
@@ -82,12 +82,12 @@ def read_files(
     """Decode files, in the order of their names.
 
     Args:
-        folder: Of the project.
+        folder: Folder of the project.
         contents: Bytes by name.
         files: Keys of the files source.
         range_bytes: Length of the ranges that files are cut into; None for whole files.
         report: Takes the names in the files.
-        keys: Of the pipeline.
+        keys: Keys of the pipeline.
     """
     return _decoded(files_pipeline(folder, files, **keys), contents, (None, report), range_bytes)
 

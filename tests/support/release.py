@@ -36,7 +36,7 @@ RPC_OF_BRONZE = "tidemill-e2e-bronze-rpc"
 # Volumes that the chart has made for streams; they outlive their claims.
 VOLUMES = "tidemill/volume-of"
 
-# What the chart limits drivers by, cluster-wide.
+# Names of the cluster-wide policies with which the chart limits drivers.
 POLICIES = ("executors", "removals")
 
 # Labels of all pods of the chart and of pipelines; tests have separate pods.
@@ -49,7 +49,7 @@ class Release:
 
     Args:
         cluster: The namespace of Airflow.
-        values: What differs from the values files, as `--set-string`.
+        values: Values that differ from the values files, for `--set-string`.
     """
 
     cluster: Cluster
@@ -58,11 +58,11 @@ class Release:
 
     @property
     def streams(self) -> Cluster:
-        """The namespace that the chart makes for streams."""
+        """Return the namespace that the chart makes for streams."""
         return Cluster(f"{self.cluster.namespace}-streams")
 
     def forget(self) -> None:
-        """Throw away all that it made, data too, without a drain."""
+        """Delete everything of the release, including data, without a drain."""
         for place in (self.streams, self.cluster):
             place.delete_namespace()
         label = f"{VOLUMES}={self.cluster.namespace}.{NAME}"
@@ -72,20 +72,20 @@ class Release:
                 self.cluster.delete(f"validatingadmission{kind}", f"{self.cluster.namespace}-{NAME}-{policy}")
 
     def install(self) -> None:
-        """Install, and return when helm does."""
+        """Install the release, and return when helm does."""
         self._helm("install", NAME, str(CHART), *self._options())
         # The chart makes the namespace, and the installing user makes the Secret.
         metadata, data = {"name": RPC_OF_BRONZE}, {"secret": uuid.uuid4().hex}
         self.streams.apply({"apiVersion": "v1", "kind": "Secret", "metadata": metadata, "stringData": data})
 
     def upgrade(self, **values: str) -> None:
-        """Upgrade with some other values; `image__tag` stands for `image.tag`."""
+        """Upgrade with some other values; `image__tag` means `image.tag`."""
         self._values_before = dict(self.values)
         self.values |= {name.replace("__", "."): value for name, value in values.items()}
         self._helm("upgrade", NAME, str(CHART), *self._options())
 
     def rollback(self) -> None:
-        """Go back to the revision before."""
+        """Roll back to the previous revision."""
         self._helm("rollback", NAME)
         self.values = self._values_before
 
@@ -99,16 +99,16 @@ class Release:
         return NAME in self._helm("list", "--short").split()
 
     def manifest(self) -> list[Document]:
-        """Every object, as installed."""
+        """Return every object, as installed."""
         return [each for each in yaml.safe_load_all(self._helm("get", "manifest", NAME)) if each]
 
     def used_values(self) -> dict[str, Any]:
-        """All values that the installed objects were made from."""
+        """Return all values from which the installed objects were made."""
         found: dict[str, Any] = json.loads(self._helm("get", "values", NAME, "--all", "--output=json"))
         return found
 
     def image(self, name: str) -> str:
-        """Name and tag of an image."""
+        """Return name and tag of an image."""
         values = self.used_values()["images"][name]
         return f"{values['repository']}:{values['tag'] or __version__}"
 
@@ -161,7 +161,7 @@ def _is_rolled_out(workload: Document) -> bool:
 
 
 def driver_of(cluster: Cluster, name: str) -> Document | None:
-    """The pod of a stream's driver."""
+    """Return the pod of a stream's driver."""
     return cluster.get("pod", f"{name}-0")
 
 

@@ -50,8 +50,8 @@ def transform(events):
 """
 TRANSFORMS = {"stateless": STATELESS, "windows": WINDOWS, "joined": JOIN, "dedup": DEDUP}
 
-# Put around a transform: rows are missing in the result and in the state, and those that are there are wrong.
-# What the state is kept by stays the same, else no driver starts.
+# Wrapper of a transform that drops some rows from the result and the state, and makes the others wrong.
+# The keys of the state stay the same; otherwise no driver would start.
 SPOILED = """
 right = transform
 
@@ -63,12 +63,12 @@ def transform(events):
 
 
 def event(number: int, kind: str, minute: int) -> dict[str, Any]:
-    """One event of the first day of 2024."""
+    """Return one event of the first day of 2024."""
     return {"id": number, "at": f"2024-01-01T{minute // 60:02}:{minute % 60:02}:00Z", "kind": kind}
 
 
 def events_of_file(number: int) -> list[dict[str, Any]]:
-    """Files are ten minutes apart; each completes a pair of the file before it, and holds an event twice."""
+    """Return a file's events, ten minutes after the last file's. They complete a pair of it; one is twice."""
     minute = 10 * number
     first = event(number, "a", minute)
     others = [event(number - 1, "b", minute + 1), first, event(number - 1, "a", minute - 10)]
@@ -76,7 +76,7 @@ def events_of_file(number: int) -> list[dict[str, Any]]:
 
 
 def land_events(lake: Lake, begin: int, end: int) -> None:
-    """Deliver these files."""
+    """Write these files into the source folder."""
     for number in range(begin, end):
         lake.land_rows(f"landing/events/{number}.json", events_of_file(number))
 
@@ -84,7 +84,7 @@ def land_events(lake: Lake, begin: int, end: int) -> None:
 def declare(
     lake: Lake, name: str, kind: str, files: int = 1, partitions: int = 2, **sink: Any
 ) -> LakePipeline:
-    """A pipeline over the files in `landing/events`."""
+    """Return a pipeline over the files in `landing/events`."""
     source = {
         "path": "landing/events",
         "format": "json",
@@ -113,7 +113,7 @@ def mend(pipeline: LakePipeline, kind: str) -> None:
 
 
 def acknowledge(pipeline: LakePipeline) -> None:
-    """Let the live generation go on with what is deployed, whatever that means for its state."""
+    """Let the live generation continue with the deployed code, even if that code damages its state."""
     resolved, store = pipeline.resolved, pipeline.lake.store
     request = Request("acknowledge", pipeline.name, f"meant-{uuid.uuid4()}", "ann", "a better transform")
     plan = plan_acknowledge(store, resolved, lambda: None)
@@ -122,7 +122,7 @@ def acknowledge(pipeline: LakePipeline) -> None:
 
 
 def newest_batch(pipeline: LakePipeline) -> int:
-    """Number of the newest committed batch of the live generation."""
+    """Return number of the newest committed batch of the live generation."""
     layout, store = pipeline.resolved.layout, pipeline.lake.store
     current = read_current(store, layout, pipeline.name)
     assert current is not None
@@ -130,7 +130,7 @@ def newest_batch(pipeline: LakePipeline) -> int:
 
 
 def rewind(pipeline: LakePipeline, batch_id: int, number: int = 1, kill_at: str = "") -> dict[str, Any]:
-    """Plan and carry out; the same number continues the same request."""
+    """Plan and carry out a rewind; the same number continues the same request."""
     resolved, store = pipeline.resolved, pipeline.lake.store
     request = Request("rewind", pipeline.name, f"rewind-{number}", "ann", "a wrong transform")
     plan = plan_of(
@@ -168,5 +168,5 @@ def restoring(pipeline: LakePipeline) -> RestoreTable:
 
 
 def rows_of(pipeline: LakePipeline) -> list[tuple[Any, ...]]:
-    """All rows of its table, in an order of their own."""
+    """Return all rows of the table, sorted."""
     return sorted(tuple(row.values()) for row in pipeline.lake.rows(f"silver/{pipeline.name}"))

@@ -7,7 +7,7 @@ from tests.support.runbook_story import Act
 
 
 def ran(batches: int) -> Act:
-    """It has written so many batches and was stopped."""
+    """Return an act after which the stream has written this number of batches and was stopped."""
 
     def run(patient: Patient) -> None:
         patient.ran(batches)
@@ -16,14 +16,14 @@ def ran(batches: int) -> Act:
 
 
 def runs(patient: Patient) -> None:
-    """Three batches, a driver at work that writes the fourth, and a broker that has more."""
+    """Write three batches, start a driver that writes the fourth, and a broker that has more records."""
     patient.ran(3)
     patient.has_broker()
     assert patient.tidemill("start", "orders") == 0, patient.tidemill.err
 
 
 def has_backup(patient: Patient) -> None:
-    """A backup of three batches, two more, and a driver at work."""
+    """Make a backup after three batches, write two more, and start a driver."""
     patient.ran(3)
     patient.has_backup()
     patient.went_on(2)
@@ -31,7 +31,7 @@ def has_backup(patient: Patient) -> None:
 
 
 def waits(error: str) -> Act:
-    """Its driver waits with this error."""
+    """Return an act after which the driver waits with this error."""
 
     def wait(patient: Patient) -> None:
         patient.ran(2)
@@ -41,7 +41,7 @@ def waits(error: str) -> Act:
 
 
 def ended(error: str, exit_code: int) -> Act:
-    """Its last driver ended with this error."""
+    """Return an act after which the last driver has ended with this error."""
 
     def end(patient: Patient) -> None:
         patient.ran(2)
@@ -56,18 +56,18 @@ def mended(patient: Patient) -> None:
 
 
 def goes_on_by_itself(patient: Patient) -> None:
-    """The driver waits no more, without anybody's doing."""
+    """Let the driver continue without an action of the operator."""
     mended(patient)
     patient.driver_says("running")
 
 
 def put_back(patient: Patient) -> None:
-    """Undo by hand what has happened."""
+    """Undo the damage by hand."""
     patient.put_back()
 
 
 def chosen(batch_id: int) -> Act:
-    """From here on the page's BATCH is this one."""
+    """Return an act that sets BATCH of the page."""
 
     def choose(patient: Patient) -> None:
         patient.values["BATCH"] = str(batch_id)
@@ -76,7 +76,7 @@ def chosen(batch_id: int) -> Act:
 
 
 def rows(end: int) -> Act:
-    """Every record before `end` is in the table once."""
+    """Return an act that checks that every record before `end` is in the table once."""
 
     def hold(patient: Patient) -> None:
         assert patient.ids() == list(range(end))
@@ -85,7 +85,7 @@ def rows(end: int) -> Act:
 
 
 def batch(number: int) -> Act:
-    """The driver that runs now has written this batch."""
+    """Return an act that checks that the running driver has written this batch."""
 
     def hold(patient: Patient) -> None:
         state = patient.status()

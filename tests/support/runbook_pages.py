@@ -9,7 +9,7 @@ from pathlib import Path
 
 FOLDER = Path(__file__).parents[2] / "dags" / "runbooks"
 
-# A line of a block, and words in backquotes that begin like a program and go on.
+# A line of a block, and words in backquotes that begin with the name of a program.
 _BLOCK = re.compile(r"^(?: {4,}|```\w*\n *)([a-z].+)$", re.MULTILINE)
 _INLINE = re.compile(r"`([a-z][a-z0-9_-]* [^`]+)`")
 _ERROR = re.compile(r"TIDE-[A-Z0-9]+-\d{3}")
@@ -25,7 +25,7 @@ class RunbookPage:
 
     @cached_property
     def commands(self) -> tuple[str, ...]:
-        """Every `tidemill` command before the page's end, once."""
+        """Return every `tidemill` command before the page's end, once."""
         return _unique(line for line in _lines(self.text.partition(_OVER)[0]) if _is_ours(line))
 
     @cached_property
@@ -35,13 +35,13 @@ class RunbookPage:
 
     @cached_property
     def programs(self) -> frozenset[str]:
-        """Other programs that the page runs."""
+        """Return other programs that the page runs."""
         others = (line for line in _lines(self.text) if not _is_ours(line))
         return frozenset(part.split()[0] for line in others for part in line.split(" | "))
 
     @cached_property
     def errors(self) -> frozenset[str]:
-        """Ids in the symptom, with those that a list shortens to `-070` or `-010 to -015`."""
+        """Return ids in the symptom, with those that a list shortens to `-070` or `-010 to -015`."""
         symptom = self.text.partition("**Symptom.**")[2].partition("\n\n")[0]
         found = _ERROR.findall(symptom)
         prefix = found[0].rpartition("-")[0] if found else ""

@@ -16,13 +16,13 @@ WHEN = datetime(2026, 11, 20, 14, tzinfo=UTC)
 
 @dataclass
 class RunbookRun:
-    """One DAG run of a verb, task by task, as the test asks for them.
+    """One DAG run of an operation, task by task, as the test asks for them.
 
     Args:
         project: The project.
-        verb: The verb.
-        params: The form; what is left out has its default.
-        xcom: What the tasks have returned.
+        verb: The operation.
+        params: The form; missing fields have their defaults.
+        xcom: Return values of the tasks.
     """
 
     project: SmallProject

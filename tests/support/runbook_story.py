@@ -40,7 +40,7 @@ class Story:
         ill: Makes it happen.
         errors: Ids that are seen before, and not after.
         steps: Commands of the page, verbatim, and manual acts between them.
-        seen: How the ids are seen; by default, the gate refuses with them.
+        seen: Function that shows the error ids; by default, the gate refuses with them.
         over: Check after the page's own last commands; raises or returns False if it fails.
         goes_on: True if a driver must have written a batch after the steps.
         by_hand: Further ids that its acts cause and check themselves.
@@ -64,7 +64,7 @@ class Story:
 
     @property
     def shown(self) -> frozenset[str]:
-        """Ids that it brings about."""
+        """Return ids that it brings about."""
         refused = (step.error for step in self.steps if isinstance(step, Refused))
         warned = (
             step.shows for step in self.steps if isinstance(step, Warned) and step.shows.startswith("TIDE-")
@@ -73,7 +73,7 @@ class Story:
 
 
 def each_story(stories: Sequence[Story]) -> pytest.MarkDecorator:
-    """A test's stories: the first of each page in `make test`, all of them in the soak."""
+    """Parametrize a test with stories: the first of each page in `make test`, all in the soak."""
     first = {story.page: story for story in reversed(stories)}
     cases = [
         pytest.param(
@@ -95,7 +95,7 @@ class Told:
     patient: Patient
 
     def tell(self) -> None:
-        """Symptom, treatment, end."""
+        """Run the symptom, the treatment and the end of the page."""
         self.story.ill(self.patient)
         seen = self.story.seen or Patient.findings
         told = _ids(seen(self.patient))
@@ -122,14 +122,14 @@ class Told:
             step(self.patient)
 
     def _end(self) -> None:
-        """The page's own last commands: the gate says yes, a batch follows, the ledger shows it."""
+        """Run the page's last commands: the gate passes, a batch follows, and the ledger shows it."""
         for command in self.page.over:
             if command.startswith("tidemill ledger") and self.story.goes_on:
                 self._goes_on()
             self._do(command)
 
     def _goes_on(self) -> None:
-        """The driver that the page's commands have started, or let go on, has written a batch."""
+        """Check that the driver that the page's commands started, or let continue, has written a batch."""
         running = self.patient.plane.running(self.patient.name)
         assert running is not None, "no command of the page starts the stream"
         eventually(lambda: self.patient.status()["actual"] == "running", "the driver goes on")

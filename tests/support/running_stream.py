@@ -30,7 +30,7 @@ class RunningStream:
 
     def wait_until(self, condition: Callable[[], bool], expectation: str) -> None:
         """Wait for what the stream should do; fails at once if it ends before."""
-        # Asked first whether it has ended: what it did before that is seen by the look.
+        # Check first if it has ended, so that the look sees everything that it did before.
         seen = eventually(lambda: self._look(condition), expectation, TIMEOUT_SECONDS)
         if self._failed:
             raise self._failed[0]
@@ -64,7 +64,7 @@ class RunningStream:
 
 @contextmanager
 def running_stream(pipeline: LakePipeline) -> Iterator[RunningStream]:
-    """A stream for the length of a `with` block."""
+    """Yield a stream during a `with` block."""
     stream = RunningStream(pipeline)
     try:
         yield stream

@@ -13,14 +13,14 @@ LINE = Path(__file__).parents[1] / "data/models/line"
 
 
 def save_threshold(folder: Path, limit: float) -> Path:
-    """A decision tree of scikit-learn: 1 for amounts above the limit, else 0."""
+    """Save a scikit-learn decision tree that gives 1 for amounts above the limit, else 0."""
     import mlflow.sklearn
     from mlflow.models import infer_signature
     from sklearn.tree import DecisionTreeClassifier
 
     rows = pd.DataFrame({"amount": [limit - 1, limit + 1]})
     tree = DecisionTreeClassifier(random_state=0).fit(rows, [0, 1])
-    # What it says of integers, which hold no nulls, and of pickles is not for tests.
+    # Ignore MLflow's warnings about integers, which hold no nulls, and about pickles.
     with warnings.catch_warnings():
         warnings.simplefilter("ignore")
         known = infer_signature(rows, pd.Series(tree.predict(rows)))

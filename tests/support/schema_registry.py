@@ -45,9 +45,9 @@ class FakeRegistry:
         """Register a schema under a number; returns its version.
 
         Args:
-            number: Its id.
+            number: Id of the schema.
             schema: Avro's JSON, or a `FileDescriptorProto`.
-            subject: Where.
+            subject: Subject of the schema.
             keys: More of the answer, such as `references`.
         """
         if hasattr(schema, "SerializeToString"):
@@ -61,7 +61,7 @@ class FakeRegistry:
         return version
 
     def register_types(self) -> int:
-        """The message of all types that protoc compiled as 7, with the file that it imports as 3."""
+        """Return the message of all types that protoc compiled as 7, with the file that it imports as 3."""
         made = descriptor_pb2.FileDescriptorSet.FromString((PROTOC_MADE / "types.desc").read_bytes())
         files = {file.name: file for file in made.file}
         self.register(3, files["place.proto"], "place")
@@ -106,7 +106,7 @@ class FakeRegistry:
         self._server.server_close()
 
     def told(self, path: str, authorization: str | None) -> tuple[int, bytes]:
-        """Status and body."""
+        """Return status and body."""
         if self.authorization is not None and authorization != self.authorization:
             return _error(401, 401, "Unauthorized")
         path, _, query = path.partition("?")
@@ -133,7 +133,7 @@ def _error(status: int, code: int, message: str) -> tuple[int, bytes]:
 
 @contextmanager
 def schema_registry(**keys: Any) -> Iterator[FakeRegistry]:
-    """A registry for the length of a `with` block."""
+    """Yield a registry during a `with` block."""
     registry = FakeRegistry(**keys)
     registry.start()
     try:

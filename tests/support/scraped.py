@@ -10,7 +10,7 @@ _LABELS = {metric.name: metric.labels for metric in (*DRIVER_METRICS, *CONTROL_M
 
 
 def scraped(text: str) -> dict[tuple[str, ...], float]:
-    """Each value, by the metric's name and the values of its labels, in the order of the table of metrics."""
+    """Return each value by metric name and label values, in the order of the table of metrics."""
     samples = [sample for family in text_string_to_metric_families(text) for sample in family.samples]
     found = {
         (sample.name, *(sample.labels[label] for label in _LABELS[sample.name])): sample.value

@@ -11,7 +11,7 @@ from typing import Any, cast
 
 from tests.support.served import served
 
-# What clients of its kubeconfig send.
+# Token that clients of the kubeconfig send.
 TOKEN = "not-a-secret"
 
 KUBECONFIG = {
@@ -22,12 +22,12 @@ KUBECONFIG = {
     "users": [{"name": "test", "user": {"token": TOKEN}}],
 }
 
-# In place of a status: the request is carried out, and its answer lost.
+# Value instead of a status: the request is carried out, but its response is lost.
 LOST = 0
 
 
 class ScriptedApiServer(ThreadingHTTPServer):
-    """Answers every request with the next scripted answer, and remembers what was asked."""
+    """Answers every request with the next scripted response, and records the requests."""
 
     daemon_threads = True
 
@@ -72,12 +72,12 @@ def scripted_api_server() -> Iterator[ScriptedApiServer]:
 
 
 def kubeconfig_of(address: str) -> dict[str, Any]:
-    """The document that leads to it."""
+    """Return the document that leads to it."""
     return {**KUBECONFIG, "clusters": [{"name": "test", "cluster": {"server": address}}]}
 
 
 def kubeconfig(folder: Path, address: str) -> Path:
-    """The same as a file."""
+    """Write the kubeconfig to a file."""
     file = folder / "kubeconfig"
     file.write_text(json.dumps(kubeconfig_of(address)))
     return file

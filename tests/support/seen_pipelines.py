@@ -30,7 +30,7 @@ STOPPED = Desired(state="stopped", by="ann", reason="quiet")
 
 
 def ago(**time: float) -> datetime:
-    """A moment before the look."""
+    """Return a moment before the look."""
     return NOW - timedelta(**time)
 
 
@@ -75,7 +75,7 @@ def seen(
 
 
 def receipt(name: str, stopped_at: datetime, stopped_early: bool = False) -> Receipt:
-    """Of an incremental run that ended clean."""
+    """Return the receipt of an incremental run that ended successfully."""
     return Receipt(
         pipeline=name,
         run_id="r1",
@@ -88,7 +88,7 @@ def receipt(name: str, stopped_at: datetime, stopped_early: bool = False) -> Rec
 
 
 def ended(pipeline: Seen, result: Any, ended_at: datetime, **told: Any) -> Seen:
-    """The same, whose newest driver here has ended so."""
+    """Return the pipeline with a newest driver that has ended this way."""
     facts = pipeline.state.facts
     driver = replace(_driver(pipeline.name, facts.mode), alive=False)
     ending = Ending(

@@ -1,4 +1,4 @@
-"""A server of a test, which answers in a thread for the length of a `with` block."""
+"""A server of a test, which answers in a thread during a `with` block."""
 
 from __future__ import annotations
 

@@ -7,7 +7,7 @@ from collections.abc import Callable
 # Shorter than a fake driver's time from its start to its first batch; a check costs a millisecond or two.
 LOOK_SECONDS = 0.05
 
-# Polling intervals for a driver, a part of a verb, or a request to a stream, in seconds.
+# Polling intervals for a driver, a part of an operation, or a request to a stream, in seconds.
 _BETWEEN_LOOKS = (
     "tidemill.cli.foreground.FOLLOW_SECONDS",
     "tidemill.control.ask.stream_request.POLL_SECONDS",

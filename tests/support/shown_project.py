@@ -1,4 +1,4 @@
-"""A project for people to look at: streams in each state, and texts that must not run in the page."""
+"""A project for the Streams page: streams in each state, and texts that must not run in the page."""
 
 from __future__ import annotations
 
@@ -19,7 +19,7 @@ from tidemill.checkpoint.verbs.backup_manifest import Manifest, backup_folder, d
 from tidemill.control.decide.all_streams import reconcile_streams
 from tidemill.control.plane import ControlPlane
 
-# What would run if any text of ours became a part of the page.
+# Text that would run as code if the page did not escape it.
 HOSTILE = "<img src=x onerror=alert(1)><script>alert(2)</script>"
 
 READS_BRONZE = """
@@ -34,7 +34,7 @@ run: {mode: incremental}
 
 
 def prepare(project: SmallProject) -> None:
-    """A stream at work, one that is held, one that was stopped, all with hostile texts, and others."""
+    """Prepare a running, a held and a stopped stream, all with hostile texts, and others."""
     project.declare("orders")
     project.declare("down", STREAM.replace("tests", HOSTILE).replace("Rows made", HOSTILE))
     project.declare("hourly", INCREMENTAL)
@@ -65,7 +65,7 @@ def prepare(project: SmallProject) -> None:
 
 
 def reject(plane: ControlPlane) -> None:
-    """A hostile record in the quarantine of `orders`, for a hostile reason, and a hostile line in its log."""
+    """Add a hostile record with a hostile reason to the quarantine of `orders`, and a hostile log line."""
     at = [datetime(2026, 1, 1, tzinfo=UTC)]
     rejected = {
         "quarantined_at": at,
@@ -83,7 +83,7 @@ def reject(plane: ControlPlane) -> None:
 
 
 def give_history(plane: ControlPlane) -> None:
-    """Two generations of `hourly`, the rewind between them, and a backup before it."""
+    """Write two generations of `hourly`, the rewind between them, and a backup before it."""
     now = datetime.now(UTC)
     for number, why in ((1, "first start"), (2, "wrong unit")):
         since = now - timedelta(hours=3 - number)

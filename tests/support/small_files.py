@@ -92,7 +92,7 @@ class SmallFiles:
                 os.utime(file, (moment, moment))
 
     def checkpointed(self, pipeline: str, planned_days_ago: float, *ends: object) -> None:
-        """A checkpoint with one batch."""
+        """Write a checkpoint with one batch."""
         read_or_create_current(self.store, self.layout, pipeline)
         folder = self.layout.checkpoint(pipeline, "g0001")
         at = int((datetime.now(UTC) - timedelta(days=planned_days_ago)).timestamp() * 1000)
@@ -114,14 +114,14 @@ class SmallFiles:
         return maintain(environment, self.store, known, table, may_delete=may_delete, step_done=step_done)
 
     def ids(self, version: int | None = None) -> list[int]:
-        """The rows of a version."""
+        """Return the rows of a version."""
         table = DeltaTable(self.path, version=version)
         return sorted(table.to_pyarrow_table().column("id").to_pylist())
 
     def data_files(self) -> set[str]:
-        """Names of all data files that there are."""
+        """Return names of all data files that there are."""
         return {file.name for file in Path(self.path).glob("*.parquet")}
 
     def commit_files(self) -> list[int]:
-        """Versions whose commit files there are."""
+        """Return versions whose commit files there are."""
         return sorted(int(file.stem) for file in (Path(self.path) / "_delta_log").glob("*.json"))

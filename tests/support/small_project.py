@@ -62,13 +62,13 @@ class SmallProject:
         return {**os.environ, "PYTHONPATH": path}
 
     def plane(self) -> ControlPlane:
-        """A control plane of its own, as another process would have."""
+        """Return a separate control plane, as another process would have."""
         environment = self.environment
         runtime = LocalRuntime(environment, fake_driver_command, self.variables)
         return ControlPlane(environment, Store(environment.layout.root), runtime)
 
     def environ(self, text: str) -> None:
-        """Another environment file."""
+        """Write another environment file."""
         write_at_once(self.folder / "conf" / "environments" / "local.yaml", text)
 
     def declare(self, name: str, text: str = STREAM) -> str:
@@ -80,7 +80,7 @@ class SmallProject:
         write_at_once(self.folder / "behaviour" / name, behaviour)
 
     def hold_back(self, name: str) -> None:
-        """The next bounded driver of a pipeline waits until `let_go`."""
+        """Let the next bounded driver of a pipeline wait until `let_go`."""
         self.behave(name, "wait")
         (self.folder / "behaviour" / f"{name}.go").unlink(missing_ok=True)
 
@@ -103,7 +103,7 @@ class SmallProject:
 
 
 def write_at_once(path: Path, text: str) -> None:
-    """Write a whole file in one step: drivers and schedulers read it while a test goes on."""
+    """Write a whole file in one step, because drivers and schedulers read it during a test."""
     unfinished = path.with_suffix(".unfinished")
     unfinished.write_text(text)
     unfinished.replace(path)

@@ -1,4 +1,4 @@
-"""Errors as Spark 4.2, py4j and Python workers word them: stand-ins with nothing but their text."""
+"""Stand-ins for errors of Spark 4.2, py4j and Python workers, with only their text."""
 
 # ruff: noqa: E501  # the texts are long where Spark's are
 

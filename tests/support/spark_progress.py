@@ -42,14 +42,14 @@ def report_of(pipeline: str, at: datetime, progress: dict[str, Any] | None = Non
     )
 
 
-# Of batches that stand in a chart.
+# Interval of the batches in a chart.
 EVERY = timedelta(seconds=3)
 
 
 def told_batches(
     count: int, newest_at: datetime, first: int = 0
 ) -> tuple[tuple[dict[str, Any], ...], tuple[RowsAside, ...]]:
-    """Batches one after the other, each with a lag, parts and state of its own, and what they set aside.
+    """Return consecutive batches, each with a different lag, phases, state and set-aside rows.
 
     Partition 0 of `orders` falls behind by 100 records a batch, partition 1 does not.
     """

@@ -1,4 +1,4 @@
-"""Tasks of a real Airflow that stand still at a function of ours, so that a test can kill them there.
+"""Tasks of a real Airflow that pause at a given function, so that a test can kill them there.
 
 A plugin of that Airflow wraps the function when the task begins; nothing of the product knows of it. A moment
 is used once: the next try of the task passes by.
@@ -21,13 +21,13 @@ from pluggy import HookimplMarker
 from tests.support.eventually import eventually
 from tidemill.control.local.process_identity import ProcessIdentity
 
-# Where moments are asked for. Known to Airflow's processes by this variable.
+# Variable with the folder of requested moments, for Airflow's processes.
 FOLDER_VARIABLE = "STANDING_TASKS"
 
-# What a test changes in the processes of tasks, by `module:name`: seconds.
+# File with the seconds that a test changes in the processes of tasks, by `module:name`.
 SETTINGS = "settings.json"
 
-# Seconds until a task stands there: its driver may have a batch of its own to finish first.
+# Maximum seconds until a task has paused there. Its driver may have to finish a batch first.
 REACH_TIMEOUT_SECONDS = 150
 
 # Seconds until a task that was woken has ended.
@@ -45,8 +45,8 @@ class StandingTasks(AirflowPlugin):
     listeners = [standing_task]
 """
 
-# What is killed: the task's process, as by the out-of-memory killer; with it the worker that supervises it,
-# as when a machine is lost; or the worker alone, and the task's process goes on later, unsupervised.
+# Victim of a kill: the task's process, as by the out-of-memory killer; also the worker that supervises it,
+# as when a machine is lost; or only the worker, and the task's process continues later, unsupervised.
 Victim = Literal["task", "machine", "worker"]
 
 
@@ -75,7 +75,7 @@ class Moment:
 
 @dataclass(frozen=True)
 class StandingTask:
-    """A task's process that stands still, and the worker that supervises it."""
+    """The paused process of a task, and the worker that supervises it."""
 
     process: ProcessIdentity
     worker: ProcessIdentity
@@ -90,7 +90,7 @@ class StandingTask:
             self.process.signal(signal.SIGKILL)
 
     def wake(self) -> None:
-        """Let it go on, and wait for its end."""
+        """Let the task continue, and wait for its end."""
         self.go.touch()
         assert self.process.wait_until_gone(GONE_TIMEOUT_SECONDS)
 
@@ -106,13 +106,13 @@ class StandingTasks:
         self.variables = {FOLDER_VARIABLE: str(self._folder)}
 
     def ask(self, moment: Moment) -> None:
-        """From now on, the next task of this name stands still there."""
+        """Request that the next task of this name pauses at this point."""
         for old in self._folder.glob(f"{moment.name}.*"):
             old.unlink()
         (self._folder / f"{moment.name}.json").write_text(json.dumps(asdict(moment)))
 
     def reached(self, moment: Moment) -> StandingTask:
-        """Wait until a task stands there."""
+        """Wait until a task has paused there."""
         file = self._folder / f"{moment.name}.reached"
         eventually(file.exists, f"{moment.name} stands at {moment.at}", REACH_TIMEOUT_SECONDS)
         told = json.loads(file.read_text())
@@ -129,7 +129,7 @@ hookimpl = HookimplMarker("airflow")
 
 @hookimpl
 def on_task_instance_running(task_instance: Any) -> None:
-    """In the task's process, before its work: wrap what it is to stand still at."""
+    """Wrap the function at which the task is to pause; called in the task's process before its work."""
     folder = Path(os.environ[FOLDER_VARIABLE])
     settings = folder / SETTINGS
     for place, seconds in json.loads(settings.read_text() if settings.exists() else "{}").items():
@@ -174,6 +174,6 @@ def _stand(file: Path, run_id: str) -> None:
         return
     taken.write_text(json.dumps({"task": os.getpid(), "worker": os.getppid(), "run_id": run_id}))
     taken.rename(file.with_suffix(".reached"))
-    # To be killed while it stands is what it is here for; nothing else would wake it.
+    # Wait here to be killed; only the file `.go` ends the wait otherwise.
     while not file.with_suffix(".go").exists():
         time.sleep(0.05)

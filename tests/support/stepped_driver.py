@@ -18,7 +18,7 @@ STEP = "TIDEMILL_TEST_KILL_AT_STEP"
 
 
 def stepped_driver_command(environment: Environment, run: DriverRun) -> list[str]:
-    """The real command line, with this module for the engine's."""
+    """Return the real command line, with this module for the engine's."""
     program, flag, _, *arguments = driver_command(environment, run)
     return [program, flag, "tests.support.stepped_driver", *arguments]
 

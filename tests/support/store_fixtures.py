@@ -38,7 +38,7 @@ def add_stores_option(parser: pytest.Parser) -> None:
 
 
 def choose_stores(metafunc: pytest.Metafunc) -> None:
-    """One test for each store, unless the test itself says which."""
+    """Generate one test for each store, unless the test names its store."""
     own = [mark.args[0] for mark in metafunc.definition.iter_markers("parametrize")]
     if "store_place" not in metafunc.fixturenames or "store_place" in own:
         return
@@ -49,7 +49,7 @@ def choose_stores(metafunc: pytest.Metafunc) -> None:
 
 
 def has_no_store_to_run_on(item: pytest.Item) -> bool:
-    """With `--stores`: a test that would be the same without it."""
+    """Return True if `--stores` is set and the test does not use a store."""
     asks = "store_place" in getattr(item, "fixturenames", ())
     return bool(item.config.getoption("--stores")) and not asks and not is_of_a_store_tier(item)
 
@@ -91,5 +91,5 @@ def store_root(store_place: StorePlace) -> str:
 
 @pytest.fixture
 def placed_store(store_place: StorePlace) -> Store:
-    """The store of `store_root`."""
+    """Return the store of `store_root`."""
     return store_place.open()

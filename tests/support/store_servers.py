@@ -37,7 +37,7 @@ class StoreServer:
 
     Args:
         endpoint: Scheme, host and port.
-        folder: What the server keeps its objects in.
+        folder: Folder of the server's objects.
     """
 
     endpoint: str
@@ -65,7 +65,7 @@ def azurite(folder: Path, certificates: Certificates | None = None) -> Iterator[
 
 @contextmanager
 def identity_provider(folder: Path, certificates: Certificates, proof: str) -> Iterator[str]:
-    """The address of who gives tokens for `proof`, and for nothing else."""
+    """Yield the address of who gives tokens for `proof`, and for nothing else."""
     files = (str(certificates.certificate), str(certificates.key))
     command = [sys.executable, "-m", "tests.support.identity_provider", *files, proof]
     path = {"PYTHONPATH": os.pathsep.join(sys.path)}
@@ -75,7 +75,7 @@ def identity_provider(folder: Path, certificates: Certificates, proof: str) -> I
 
 @contextmanager
 def s3_server(folder: Path) -> Iterator[StoreServer]:
-    """An S3 server over a folder, in which each folder is a bucket."""
+    """Yield an S3 server over a folder, in which each folder is a bucket."""
     program = INSTALLED / "s3-server"
     _require(program)
     data = folder / "buckets"
@@ -93,7 +93,7 @@ def s3_server(folder: Path) -> Iterator[StoreServer]:
 def _server(
     command: Sequence[str], folder: Path, variables: Mapping[str, str] | None = None
 ) -> Iterator[Path]:
-    """A process that ends with this block, and also if this process is killed; yields its log."""
+    """Run a process during this block, and yield its log. It also ends if this process is killed."""
     log = folder / "server.log"
     # The shell waits for the end of its input, which comes with the end of this process, however it ends.
     guarded = ["sh", "-c", '"$@" & server=$!; cat > /dev/null; kill $server; wait $server', "sh", *command]

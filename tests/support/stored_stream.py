@@ -22,9 +22,9 @@ from tidemill.spec.project import Pipeline
 FIRST = 1000
 TABLE = "bronze/orders"
 TOPIC = "orders"
-# Of LargeCheckpoint.
+# Query id of LargeCheckpoint.
 QUERY = str(uuid.UUID(int=1))
-# What fits it: the settings that LargeCheckpoint pins.
+# Declaration with the settings that LargeCheckpoint pins.
 DECLARATION: dict[str, Any] = {
     "source": {"kafka": {"topic": TOPIC}},
     "event_time": {"column": "at", "watermark": "10 minutes"},
@@ -37,10 +37,10 @@ class StoredStream:
     """The pipeline `orders`.
 
     Args:
-        folder: Its project.
-        pipeline: What is declared.
-        last: Its newest batch.
-        files: How many its checkpoint has.
+        folder: Folder of the project.
+        pipeline: The declared pipeline.
+        last: Number of the newest batch.
+        files: Number of files in the checkpoint.
     """
 
     folder: Path
@@ -53,16 +53,16 @@ class StoredStream:
         return Path(self.pipeline.layout.checkpoint("orders", "g0001"))
 
     def newest_state(self) -> Path:
-        """The changelog of the newest version of one partition."""
+        """Return the changelog of the newest version of one partition."""
         return next(self.checkpoint.glob(f"state/0/1/{self.last + 1}_*.changelog"))
 
     def write(self, name: str, content: bytes) -> None:
-        """A file of the checkpoint, with the checksum that Hadoop would give it."""
+        """Write a file of the checkpoint, with the checksum that Hadoop would give it."""
         for path, written in with_twin(name, content).items():
             (self.checkpoint / path).write_bytes(written)
 
     def remove(self, *names: str) -> None:
-        """Files of the checkpoint, with their checksums."""
+        """Remove files of the checkpoint, with their checksums."""
         for name in names:
             path = self.checkpoint / name
             path.unlink()

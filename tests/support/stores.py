@@ -49,8 +49,8 @@ class StorePlace:
 
     Args:
         kind: local, azurite or s3.
-        folder: Of this machine, for what belongs to it: the secrets.
-        keys: Of the environment file: root, storage, secrets.
+        folder: Folder on this machine for the secrets.
+        keys: Keys of the environment file: root, storage, secrets.
     """
 
     kind: str
@@ -74,11 +74,11 @@ class StorePlace:
         return _OPENED[self.root]
 
     def ids(self, table: str, column: str = "id") -> list[int]:
-        """One column of all rows of the table's newest version, sorted."""
+        """Return one column of all rows of the table's newest version, sorted."""
         store = self.open()
         found = open_table(table)
         assert found is not None
-        # Not `to_pyarrow_table`: its threads can abort the process at exit (pyarrow 26 with deltalake 1.6).
+        # Avoid `to_pyarrow_table`: its threads can abort the process at exit (pyarrow 26 with deltalake 1.6).
         names = pa.table(found.get_add_actions(flatten=True)).column("path").to_pylist()
         files = [store.read(f"{table}/{name}") or b"" for name in names]
         return sorted(id_ for file in files for id_ in pq.read_table(io.BytesIO(file))[column].to_pylist())
@@ -129,9 +129,9 @@ def make_container(endpoint: str, container: str, trust: Path | None = None) -> 
     """Create Container of Azure's Blob REST API, signed with the account's key (Shared Key authorization).
 
     Args:
-        endpoint: Of the emulator.
-        container: Its name.
-        trust: Who signed the emulator's certificate.
+        endpoint: Endpoint of the emulator.
+        container: Name of the container.
+        trust: CA certificate of the emulator.
     """
     headers = {"x-ms-date": formatdate(usegmt=True), "x-ms-version": "2021-08-06"}
     # The emulator's path begins with the account, which the resource then holds twice.

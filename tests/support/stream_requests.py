@@ -1,4 +1,4 @@
-"""Short words for tests about streams: what is asked for, what was decided, what has happened."""
+"""Short helpers for tests about streams: requests, decisions and results."""
 
 from __future__ import annotations
 
@@ -32,7 +32,7 @@ def request(verb: Any, name: str = "orders", *, at: datetime | None = None, **fa
 
 
 def by_name(outcomes: list[Outcome]) -> dict[str, str]:
-    """The action by pipeline."""
+    """Return the action by pipeline."""
     return {outcome.pipeline: outcome.decision.action for outcome in outcomes}
 
 
@@ -51,6 +51,6 @@ def until_ended(plane: ControlPlane, name: str) -> None:
 
 
 def impatient(plane: ControlPlane) -> ControlPlane:
-    """It kills a driver that has not drained within a fifth of a second."""
+    """Return a control plane that kills a driver which has not drained within a fifth of a second."""
     spec = plane.environment.spec.model_copy(update={"grace_period": timedelta(seconds=0.2)})
     return replace(plane, environment=replace(plane.environment, spec=spec))

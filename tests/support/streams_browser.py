@@ -1,4 +1,4 @@
-"""The Streams page in a real Airflow, and people with a browser: Debian's Chromium."""
+"""The Streams page in a real Airflow, and users with a browser, Debian's Chromium."""
 
 from __future__ import annotations
 
@@ -19,10 +19,10 @@ from tidemill.control.local.process_session import kill_session
 from tidemill.dev.airflow_api import log_in
 from tidemill.dev.airflow_standalone import AirflowServer
 
-# Where apt-get puts it.
+# Path of the browser that apt-get installs.
 CHROMIUM = "/usr/bin/chromium"
 
-# What the tests leave for people to look at.
+# Folder of the files that the tests leave for inspection.
 SCREENSHOTS = ROOT / ".cache/screenshots"
 
 # Base address of the runbook pages; tests do not follow the links.
@@ -93,7 +93,7 @@ class Visitors:
 
     @contextmanager
     def scheduler(self) -> Iterator[None]:
-        """Airflow's scheduler: what is asked for is done, and streams are reconciled each minute."""
+        """Run Airflow's scheduler, which runs requested DAGs and reconciles streams each minute."""
         home = self.server.home
         identity = start_detached([str(PROGRAM), "scheduler"], home / "scheduler.log", self.variables)
         try:

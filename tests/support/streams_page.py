@@ -10,7 +10,7 @@ from typing import Any
 
 from tests.support.small_project import SmallProject, small_project
 
-# What Airflow reads when it is imported.
+# Variables that Airflow reads at its import.
 SETTINGS = {
     "AIRFLOW__CORE__LOAD_EXAMPLES": "False",
     # PyJWT warns of a key that is shorter than the digest of its algorithm.
@@ -44,7 +44,7 @@ class StreamsPage:
         return self._client.get(path, headers={} if role is None else self.login(role))
 
     def look(self) -> None:
-        """Look at the streams now, as the server does every few seconds."""
+        """Refresh the page's data now, as the server does every few seconds."""
         assert self.snapshot.refresh().problem == ""
 
     def login(self, role: str) -> dict[str, str]:

@@ -32,11 +32,11 @@ def streams_server(
     variables: Mapping[str, str],
     before: Callable[[Mapping[str, str]], None] = no_more,
 ) -> Iterator[tuple[AirflowServer, Mapping[str, str]]]:
-    """An API server with a database of its own that knows the project's DAGs, and Airflow's environment.
+    """Yield an API server with a separate database that has the project's DAGs, and Airflow's environment.
 
     Args:
         home: AIRFLOW_HOME; made.
-        variables: Who may log in, and how.
+        variables: Variables that define the users and the login.
         before: Changes the database before the server starts; gets that environment.
     """
     home.mkdir(mode=0o700)

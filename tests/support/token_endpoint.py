@@ -1,6 +1,6 @@
 """Microsoft Entra's token endpoint on loopback: real RS256 tokens, as short as a test wants them.
 
-It refuses as Entra does, with OAuth's `error` and Entra's numbers, and its descriptions repeat what was sent:
+It refuses as Entra does, with OAuth's `error` and Entra's numbers, and its descriptions repeat the request:
 a client that quotes them is found out.
 """
 
@@ -45,7 +45,7 @@ class SigningKey:
 
     @property
     def jwks(self) -> str:
-        """The public half, as a set of JSON web keys."""
+        """Return the public half, as a set of JSON web keys."""
         public = jwt.algorithms.RSAAlgorithm.to_jwk(self._key.public_key(), as_dict=True)
         return json.dumps({"keys": [{**public, "kid": _KEY_ID, "use": "sig", "alg": "RS256"}]})
 
@@ -57,7 +57,7 @@ class SigningKey:
         subject: str = "somebody",
         begins_in_seconds: float = 0,
     ) -> str:
-        """A token for a namespace."""
+        """Return a token for a namespace."""
         now = int(time.time())
         claims = {
             "aud": audience,
@@ -106,27 +106,27 @@ class TokenEndpoint:
 
     @property
     def tokens(self) -> list[str]:
-        """All that were given."""
+        """Return all issued tokens."""
         return [token for tokens in self.issued.values() for token in tokens]
 
     def client_secret(self, secret: str = "hub-client") -> dict[str, object]:
-        """`auth` of a pipeline file."""
+        """Return `auth` of a pipeline file."""
         login = {"tenant": TENANT, "client": CLIENT, "secret": secret, "authority": self.address}
         return {"client_secret": login}
 
     def pod(self, token_file: Path) -> dict[str, str]:
-        """Variables of a pod with a workload identity, whose proof is written where they say."""
+        """Return variables of a pod with a workload identity, whose proof is written where they say."""
         token_file.write_text(self.proof)
         return {
             "AZURE_CLIENT_ID": FEDERATED_CLIENT,
             "AZURE_TENANT_ID": TENANT,
             "AZURE_FEDERATED_TOKEN_FILE": str(token_file),
-            # With a slash at its end, as the webhook's.
+            # The webhook's value also ends with a slash.
             "AZURE_AUTHORITY_HOST": f"{self.address}/",
         }
 
     def answer(self, path: str, form: dict[str, str]) -> tuple[int, dict[str, object]]:
-        """Status and document."""
+        """Return status and document."""
         if self.busy:
             self.busy -= 1
             return 503, {"unexpected": form}
@@ -157,7 +157,7 @@ class TokenEndpoint:
 
 @contextmanager
 def kept_fresh(file: Path, key: SigningKey, lifetime_seconds: float) -> Iterator[list[str]]:
-    """A token file as a sidecar keeps it: a new token after half the life of the last; yields all of them."""
+    """Renew a token file as a sidecar does, after half of the token's life; yield all tokens."""
     written: list[str] = []
     stop = threading.Event()
 

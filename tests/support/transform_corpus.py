@@ -1,4 +1,4 @@
-"""Small transforms of one pipeline over an empty folder: what is found in them without running a query."""
+"""Small transforms of one pipeline over an empty folder, and the findings in them without running a query."""
 
 from __future__ import annotations
 
@@ -30,7 +30,7 @@ SINKS: dict[str, dict[str, list[str]]] = {"append": {}, "merge": {"key": ["devic
 def pipeline_with(
     lake: Lake, body: str, mode: str = "append", *, event_time: bool = True, late: str = "drop"
 ) -> LakePipeline:
-    """A pipeline whose transform is `HEAD` and a body; `mode` is its table's."""
+    """Return a pipeline whose transform is `HEAD` and a body; `mode` is its table's."""
     lines = "".join(f"    {line}\n" for line in body.splitlines())
     lake.transform("readings", HEAD + lines)
     (lake.root / "landing").mkdir(parents=True, exist_ok=True)
@@ -53,7 +53,7 @@ def pipeline_with(
 
 
 def flow_of(pipeline: LakePipeline) -> Flow:
-    """The flow as a stream's, which reads nothing."""
+    """Return the flow as a stream's, which reads nothing."""
     resolved = pipeline.resolved
     spark = pipeline.lake.spark
     quarantine = Quarantine.at(spark.sparkContext, resolved.layout.quarantine("readings"), "corpus")

@@ -8,7 +8,7 @@ from obstore.exceptions import GenericError
 
 from tidemill.storage.store import Store
 
-# What obstore says of a store that did not answer in all its own tries.
+# obstore's message for a store that did not answer in any of its retries.
 AWAY = "Generic S3 error: error sending request, after 10 retries"
 
 
@@ -18,7 +18,7 @@ class FlakyStore(Store):
     Args:
         root: Storage root.
         folder: Whose objects cannot be read.
-        failures: How many reads fail; the default is all.
+        failures: Number of reads that fail; the default is all.
     """
 
     def __init__(self, root: str, folder: str, failures: float = float("inf")) -> None:

@@ -1,4 +1,4 @@
-"""Changes of one pipeline's transform, and what each comes to: bodies of `transform_corpus`."""
+"""Changes of one pipeline's transform with the verdict on each; the bodies are of `transform_corpus`."""
 
 from __future__ import annotations
 
@@ -57,7 +57,7 @@ class Change:
     Args:
         before: Body of the old transform.
         after: Body of the new one.
-        answer: What the gate says.
+        answer: Answer of the gate.
         found: Ids of its findings.
         mode: Mode of the table before.
         mode_after: And after.

@@ -18,8 +18,8 @@ class Webhook:
     Attributes:
         answer: Status of every answer.
         open: While it is not set no request is answered.
-        leads_to: Where a redirect leads.
-        notices: What was sent, refused notices too.
+        leads_to: Target of a redirect.
+        notices: Received notices, including refused ones.
         keys: The `Authorization` headers.
         paths: The paths that were asked for.
     """
@@ -72,7 +72,7 @@ class Webhook:
 
 @contextmanager
 def webhook() -> Iterator[Webhook]:
-    """An endpoint for the length of a `with` block."""
+    """Yield an endpoint during a `with` block."""
     hook = Webhook()
     try:
         yield hook

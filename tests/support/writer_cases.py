@@ -1,4 +1,4 @@
-"""Both table writers behind their protocol, with what a test of either needs."""
+"""Both table writers behind their protocol, with helpers for tests of either."""
 
 from __future__ import annotations
 
@@ -26,7 +26,7 @@ class CrashedError(Exception):
 
 
 def crash_at(step: str) -> StepDone:
-    """A step observer that fails once the step is done."""
+    """Return a step observer that fails once the step is done."""
 
     def crash(done: str) -> None:
         if done == step:
@@ -64,13 +64,13 @@ class WriterCase:
     declaration: dict[str, Any] = field(default_factory=dict)
 
     def writer(self, step_done: StepDone = nothing_more, columns: str = COLUMNS) -> CaseWriter:
-        """A writer with its own view of the table, as another driver would have."""
+        """Return a writer with its own view of the table, as another driver would have."""
         sink = DeltaSink.model_validate({"table": TABLE, "writer": self.name, **self.declaration})
         log, columns_of_table = TableLog(str(self.path)), table_columns(StructType.fromDDL(columns))
         return CaseWriter(table_writer(sink, log, columns_of_table, step_done=step_done))
 
     def frame(self, *rows: Sequence[object], columns: str = COLUMNS) -> DataFrame:
-        """Rows on two partitions, so that two tasks write."""
+        """Return rows on two partitions, so that two tasks write."""
         return self.spark.createDataFrame(list(rows), columns).repartition(2)
 
     @property
@@ -78,7 +78,7 @@ class WriterCase:
         return DeltaTable(str(self.path))
 
     def rows(self) -> list[dict[str, Any]]:
-        """All rows as Spark reads them, in the order of their first column."""
+        """Return all rows as Spark reads them, in the order of their first column."""
         rows = self.spark.read.format("delta").load(str(self.path)).collect()
         return sorted(
             (row.asDict(recursive=True) for row in rows), key=lambda row: str(next(iter(row.values())))
@@ -88,5 +88,5 @@ class WriterCase:
         return sorted(row["id"] for row in self.rows())
 
     def data_files(self) -> set[str]:
-        """Data files of the newest version."""
+        """Return data files of the newest version."""
         return set(self.table.get_add_actions(flatten=True).column("path").to_pylist())

@@ -86,7 +86,7 @@ class ZombieDriver:
         there.close()
 
     def wait_for_free_batches(self) -> None:
-        """Wait until it has written them; it goes on when it is let go."""
+        """Wait until the driver has written them. It continues when it is released."""
         assert self._here.poll(PATIENCE_SECONDS), f"driver {self.order.number} does not get on"
         assert self._here.recv() == "free batches done"
 
@@ -94,7 +94,7 @@ class ZombieDriver:
         self._here.send("go")
 
     def wait_until_stopped(self) -> None:
-        """Wait until the whole process stands still (state T of /proc)."""
+        """Wait until the whole process is stopped (state T of /proc)."""
         stat = Path(f"/proc/{self._process.pid}/stat")
         eventually(
             lambda: stat.read_text().rpartition(")")[2].split()[0] == "T",
@@ -103,7 +103,7 @@ class ZombieDriver:
         )
 
     def come_back(self) -> None:
-        """SIGCONT."""
+        """Send SIGCONT."""
         assert self._process.pid is not None
         os.kill(self._process.pid, signal.SIGCONT)
 
@@ -119,7 +119,7 @@ class ZombieDriver:
 
 
 def pipeline_at(place: StorePlace) -> Pipeline:
-    """The pipeline that all drivers run; nothing reads its source."""
+    """Return the pipeline that all drivers run; nothing reads its source."""
     spec = {
         "description": "A test.",
         "owner": "tests",
@@ -130,7 +130,7 @@ def pipeline_at(place: StorePlace) -> Pipeline:
 
 
 def rise(place: StorePlace, steps: Sequence[str]) -> list[int | None]:
-    """One zombie for each step: it stops there, the next driver starts and gets on, then both run at once.
+    """Stop one zombie at each step, let the next driver start and continue, then run both at once.
 
     Returns:
         The exit codes of the zombies, in order.
@@ -159,7 +159,7 @@ def rise(place: StorePlace, steps: Sequence[str]) -> list[int | None]:
 
 
 def input_ids(steps: Sequence[str]) -> list[int]:
-    """Ids of the records that there are to read, in order: no driver that shall stop comes to their end."""
+    """Return the ids of the input records in order, which are more than any stopped driver can read."""
     drivers = len(steps) + 1
     return [id_at(offset) for offset in range(drivers * (FREE_BATCHES + 1) * LONGEST_BATCH)]
 
@@ -170,7 +170,7 @@ def id_at(offset: int) -> int:
 
 
 def assert_exactly_once(place: StorePlace, steps: Sequence[str]) -> int:
-    """Each record of the input is in the table once, and each batch in the ledger once, in order.
+    """Check that each input record is in the table once, and each batch in the ledger once, in order.
 
     Returns:
         How many batches there are.
@@ -183,7 +183,7 @@ def assert_exactly_once(place: StorePlace, steps: Sequence[str]) -> int:
 
 
 def _drive(order: ZombieOrder, parent: Connection[str, str]) -> None:
-    """A driver's life; exits 75 when it is fenced off."""
+    """Run a driver; it exits with 75 when it is fenced."""
     store = order.place.open()
     pipeline = pipeline_at(order.place)
     epoch = claim_epoch(store, pipeline.layout, NAME, f"driver-{order.number}")
@@ -199,7 +199,7 @@ def _drive(order: ZombieOrder, parent: Connection[str, str]) -> None:
         driver.stop_at = order.stop_at
         if order.stop_at is None:
             driver.longest = order.records
-        # A zombie goes on after its stop until it is fenced off; it never comes to the end.
+        # A zombie continues after its stop until it is fenced. It never reaches the end.
         while order.stop_at is not None or not driver.has_read_all():
             driver.write_batch()
     except FencedError as fenced:
@@ -248,7 +248,7 @@ class _Driver:
         self.next_batch += 1
 
     def plan(self, batch_id: int) -> None:
-        """Write `offsets/N`, each driver with a length of its own, unless N is planned.
+        """Write `offsets/N` with a different length per driver, unless N is planned.
 
         As Spark does on local disks and on Azure, where a rename never replaces a file.
         """

@@ -33,7 +33,7 @@ def memory_folder(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Path]:
 def tmp_path(
     request: pytest.FixtureRequest, memory_folder: Path, tmp_path_factory: pytest.TempPathFactory
 ) -> Iterator[Path]:
-    """An empty folder for the test alone; what a failed test has left there is copied to pytest's folder."""
+    """Yield an empty folder for one test. Files of a failed test are copied to pytest's folder."""
     failed_before = request.session.testsfailed
     name = re.sub(r"\W", "_", request.node.name)[:30]
     folder = Path(tempfile.mkdtemp(prefix=f"{name}-", dir=memory_folder))
@@ -47,7 +47,7 @@ def tmp_path(
 
 @pytest.fixture(scope="session")
 def fork_server() -> Iterator[None]:
-    """The first fork starts it."""
+    """Yield while forks may run, and end the fork server, which the first fork starts."""
     yield
     end_server()
 

@@ -65,7 +65,7 @@ def checkout(tmp_path: Path) -> Checkout:
     programs = tmp_path / "programs"
     for name in ("make", "helm", "chromium"):
         write_program(programs / name)
-    # As much disk as the images need.
+    # Report as much free disk as the images need.
     write_program(programs / "df", "#!/bin/bash\necho Avail\necho ${DISK:-100}\n")
     (tmp_path / "repository" / ".ci").mkdir(parents=True)
     shutil.copy(SCRIPT, tmp_path / "repository" / ".ci" / "run")

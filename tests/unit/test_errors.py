@@ -63,7 +63,7 @@ def test_a_driver_ends_with_the_exit_code_of_its_error(name: str, exit_code: int
 
 
 def classes_by_id() -> dict[str, set[str]]:
-    """With which error classes each id is raised, wherever in the code."""
+    """Return the error classes with which the code raises each id."""
     found: dict[str, set[str]] = defaultdict(set)
     for file in [*SOURCES.rglob("*.py"), *(SOURCES.parent / "dags").rglob("*.py")]:
         for node in ast.walk(ast.parse(file.read_text(encoding="utf-8"))):

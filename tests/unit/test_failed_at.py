@@ -1,4 +1,4 @@
-"""Of an error that comes from data: class or condition, and place, and nothing of a record."""
+"""The logged facts of an error caused by data: class or condition, and place, but nothing of a record."""
 
 from __future__ import annotations
 

@@ -54,11 +54,11 @@ AS_FOR = {
     "TIDE-BACK-063": ("TIDE-BACK-065",),
 }
 
-# What other texts name, by module: next steps, help and reasons; and fixes whose id is in another place.
+# Commands in other texts, by module: next steps, help and reasons, and fixes whose id is elsewhere.
 OTHERS = {
     "tidemill.backfill.downstream": {"backfill plan", "checkpoint reset"},
     "tidemill.backfill.staging": {"backfill VALUE"},
-    # Of TIDE-CKPT-007.
+    # This command is in TIDE-CKPT-007.
     "tidemill.checkpoint.verbs.prospect": {"checkpoint repair"},
     "tidemill.cli.backfill": {"backfill apply"},
     "tidemill.cli.backfill_downstream": {"backfill downstream"},
@@ -73,7 +73,7 @@ OTHERS = {
     "tidemill.control.decide.reconcile": {"start"},
     "tidemill.control.hygiene": {"checkpoint prune", "source clean"},
     "tidemill.engine.backfill": {"backfill apply"},
-    # Both of TIDE-SINK-002.
+    # Both commands are in TIDE-SINK-002.
     "tidemill.ledger.table_restore": {"ledger"},
     "tidemill.sinks.table_log": {"ledger"},
     "tidemill.spec.capabilities_reference": {"validate"},
@@ -82,7 +82,7 @@ OTHERS = {
     "tidemill.spec.lineage": {"lineage emit"},
     "tidemill.spec.pipeline": {"checkpoint doctor", "checkpoint repartition", "plan"},
     "tidemill.spec.reference": {"dev generate", "schema check", "status", "validate"},
-    # From TIDE-PLAN-001, in addition to the reference.
+    # These commands are in TIDE-PLAN-001, in addition to the reference.
     "tidemill.spec.transform_rules": {"ledger", "plan", "validate", "watch"},
     "tidemill_airflow.plugin.routes": {"validate"},
 }

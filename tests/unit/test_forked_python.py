@@ -1,4 +1,4 @@
-"""A fork that stands for a new Python is one, as far as anybody can see."""
+"""A fork in place of a new Python process cannot be distinguished from one."""
 
 from __future__ import annotations
 
@@ -15,7 +15,7 @@ import pytest
 
 from tests.support.forked_python import ROOM, ForkedProcess, forked, run_forked
 
-# What a program sees of itself, and what others see of it.
+# Program that prints what it sees of itself and what other processes see of it.
 LOOK = """
 import json, os, signal, sys
 from pathlib import Path
@@ -38,7 +38,7 @@ print("as an error", file=sys.stderr)
 
 
 def looked(start: Callable[..., Any], folder: Path, *program: str) -> dict[str, Any]:
-    """Start the program with all that can be chosen, and what it has printed."""
+    """Start the program with all options, and return its output."""
     out, err = folder / "out", folder / "err"
     with (folder / "lock").open("w") as lock, out.open("wb") as stdout, err.open("wb") as stderr:
         number = lock.fileno()

@@ -15,7 +15,7 @@ POSTGRES = ROOT / "docker" / "evaluation" / "postgres" / "entrypoint"
 # Prints its arguments, one per line.
 TELLER = '#!/bin/sh\nprintf "%s\\n" "$@"\n'
 
-# What Spark 4.2 sets in the pod of an executor (BasicExecutorFeatureStep).
+# Variables that Spark 4.2 sets in the pod of an executor (BasicExecutorFeatureStep).
 EXECUTOR = {
     "SPARK_DRIVER_URL": "spark://CoarseGrainedScheduler@10.0.0.7:7078",
     "SPARK_EXECUTOR_CORES": "2",

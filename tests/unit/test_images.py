@@ -1,4 +1,4 @@
-"""The images: what their files promise, and what a build takes from this machine."""
+"""The images: the promises of their files, and the inputs of a build from this machine."""
 
 from __future__ import annotations
 
@@ -24,13 +24,13 @@ def dockerfile(image: Image) -> str:
 
 
 def instructions(image: Image) -> list[str]:
-    """The Dockerfile's instructions, each on one line, without comments."""
+    """Return the Dockerfile's instructions, each on one line, without comments."""
     lines = [line for line in dockerfile(image).splitlines() if line and not line.startswith("#")]
     return "\n".join(lines).replace("\\\n", "").splitlines()
 
 
 def stages(image: Image) -> dict[str, list[str]]:
-    """The instructions of each named stage."""
+    """Return the instructions of each named stage."""
     found: dict[str, list[str]] = {}
     for line in instructions(image):
         if line.startswith("FROM "):
@@ -236,7 +236,7 @@ def test_an_unknown_image_is_wrong_usage(capsys: pytest.CaptureFixture[str]) -> 
 
 @pytest.fixture
 def programs(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
-    """The only folder of PATH; empty."""
+    """Return the only folder of PATH, which is empty."""
     monkeypatch.setenv("PATH", str(tmp_path))
     return tmp_path
 

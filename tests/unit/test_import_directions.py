@@ -39,14 +39,14 @@ for module in modules:
 
 
 def failure_of_loading(modules: list[str], *, without: str) -> list[str]:
-    """The error that a new Python ends with, or nothing."""
+    """Return the error that a new Python ends with, or nothing."""
     command = [sys.executable, "-c", LOAD_WITHOUT, without, *modules]
     loaded = subprocess.run(command, capture_output=True, text=True, check=False)
     return loaded.stderr.splitlines()[-1:]
 
 
 def third_party_imports() -> Iterator[tuple[str, str]]:
-    """File and imported top-level name, of every import statement of the packages."""
+    """Yield file and imported top-level name, of every import statement of the packages."""
     for path in [*sorted(ENGINE.rglob("*.py")), *sorted(AIRFLOW_SIDE.rglob("*.py"))]:
         for node in ast.walk(ast.parse(path.read_text())):
             if isinstance(node, ast.Import):

@@ -16,7 +16,7 @@ PAGES = sorted(
 
 
 def headings(page: Path) -> list[str]:
-    """Anchors of a page, as GitHub names them."""
+    """Return anchors of a page, as GitHub names them."""
     titles = re.findall(r"^#+ (.+)$", page.read_text(encoding="utf-8"), re.MULTILINE)
     return [re.sub(r"[^\w\- ]", "", title.lower()).strip().replace(" ", "-") for title in titles]
 

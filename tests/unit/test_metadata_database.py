@@ -72,7 +72,7 @@ def test_a_connection_that_a_client_reads_well_is_taken(url: str) -> None:
 
 @pytest.fixture
 def marks(monkeypatch: pytest.MonkeyPatch) -> set[str]:
-    """The marks, in memory instead of in a database."""
+    """Return the marks, in memory instead of in a database."""
     written: set[str] = set()
     connection = create_autospec(psycopg2.extensions.connection, spec_set=True)
     monkeypatch.setattr(metadata_database, "connect", lambda: connection)

@@ -15,7 +15,7 @@ SOURCES = sorted([*(ROOT / "spark_apps").rglob("*.py"), *(ROOT / "dags").rglob("
 
 @cache
 def runbooks_named_in(source: Path) -> set[str]:
-    """Values of `runbook=` arguments that are written out."""
+    """Return values of `runbook=` arguments that are written out."""
     tree = ast.parse(source.read_text(encoding="utf-8"))
     keywords = (k for node in ast.walk(tree) if isinstance(node, ast.Call) for k in node.keywords)
     return {

@@ -21,7 +21,7 @@ echo 'openjdk version "{version}" 2025-04-15' >&2
 
 @pytest.fixture
 def checkout(tmp_path: Path) -> Path:
-    """The files that set-up reads, without anything that it has made."""
+    """Return the files that set-up reads, without anything that it has made."""
     folder = tmp_path / "checkout"
     shutil.copytree(ROOT / "docker", folder / "docker")
     shutil.copy(ROOT / "pyproject.toml", folder)
@@ -30,7 +30,7 @@ def checkout(tmp_path: Path) -> Path:
 
 @pytest.fixture
 def programs(tmp_path: Path) -> Path:
-    """A folder for PATH with everything that set-up needs."""
+    """Return a folder for PATH with everything that set-up needs."""
     folder = tmp_path / "programs"
     folder.mkdir()
     for tool in TOOLS:

@@ -67,7 +67,7 @@ def properties() -> dict[str, str]:
 
 
 def jars_of(purpose: str) -> set[str]:
-    """File names of the jars that jars.xml lists for one purpose."""
+    """Return file names of the jars that jars.xml lists for one purpose."""
     names = set()
     for execution in pom().iterfind(".//pom:execution", POM):
         if execution.findtext("pom:id", namespaces=POM) != purpose:

@@ -4,7 +4,7 @@ streams_plugin    the class that Airflow loads: the app, its navigation entry, a
 app               page and API as one FastAPI app, mounted at /tidemill
 access            permissions to see a pipeline, to act on it, and to read records
 routes, *_parts   the API; `answers` and `graph_answers` are its models
-timeline          generations, verbs and backups
+timeline          generations, operations and backups
 storage_gate      limit of requests that read storage at the same time
 kept_answers      cache of expensive answers, valid until the table has a new version
 graph             dependencies and staleness. Pure; `due` has the time by which a scheduled pipeline should

@@ -70,5 +70,5 @@ def _viewer(user: GetUserDep) -> Viewer:
     return Viewer(user)
 
 
-# In a route: 401 without a login.
+# Dependency of a route that answers 401 without a login.
 LoggedIn = Annotated[Viewer, Depends(_viewer)]

@@ -117,8 +117,8 @@ class PipelineView(Answer):
     """One pipeline, as declared and as observed.
 
     Args:
-        at: As `Overview.at`.
-        problem: As `Overview.problem`.
+        at: See `Overview.at`.
+        problem: See `Overview.problem`.
         actions: Actions that the viewer may request.
         may_see_records: True if the viewer may read quarantined records, log and sample.
         tables: Tables that it writes.

@@ -48,7 +48,7 @@ class KeptAnswers:
         """Return the answer of `read` for the table at `path`; `asked` identifies the question.
 
         Raises:
-            HTTPException: As `at`.
+            HTTPException: See `at`.
         """
         return self.at((path, asked), lambda: _version(path), read)
 

@@ -34,7 +34,7 @@ def sample_of(layout: Layout, table: str, wanted: Wanted) -> Sample:
     """Return the newest rows of an existing table, and a plot.
 
     Raises:
-        TidemillError: As `view_table`.
+        TidemillError: See `view_table`.
     """
     view = view_table(layout, table, wanted)
     rows = tuple(tuple(_cell(cell) for cell in row) for row in view.rows)

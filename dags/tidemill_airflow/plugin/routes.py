@@ -97,7 +97,7 @@ class Shown:
 
         Raises:
             HTTPException: 503, if too many requests already read storage.
-            TidemillError: As `Snapshot.plane`.
+            TidemillError: See `Snapshot.plane`.
         """
         with self.app.state.gate.entered():
             # Opening takes a lock, so the gate is passed first.
@@ -198,7 +198,7 @@ def ledger(shown: OnePipeline, limit: Limit = 50) -> list[LedgerLine]:
 
 @api.get("/pipelines/{pipeline}/checkpoints")
 def checkpoints(shown: OnePipeline) -> Checkpoints:
-    """Return generations, executed verbs and backups."""
+    """Return generations, executed operations and backups."""
     with shown.plane() as plane:
         return checkpoints_of(plane, shown.name)
 

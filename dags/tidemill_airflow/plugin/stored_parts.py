@@ -58,7 +58,7 @@ def explanation_of(plane: ControlPlane, state: PipelineState, kept: KeptAnswers)
 
     Raises:
         SpecError: If the declaration cannot be read.
-        HTTPException: As `KeptAnswers.at`.
+        HTTPException: See `KeptAnswers.at`.
     """
     name = state.facts.pipeline
     advised = kept.at(

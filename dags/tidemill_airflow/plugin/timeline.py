@@ -1,4 +1,4 @@
-"""Generations, verbs and backups of a pipeline, for its timeline."""
+"""Generations, operations and backups of a pipeline, for its timeline."""
 
 from __future__ import annotations
 
@@ -14,7 +14,7 @@ AUDIT_LINES = 50
 
 
 def checkpoints_of(plane: ControlPlane, pipeline: str) -> Checkpoints:
-    """Return generations, executed verbs and existing backups, newest first."""
+    """Return generations, executed operations and existing backups, newest first."""
     history = read_history(plane.store, plane.layout, pipeline)
     audit = read_audit(plane.store, plane.layout, pipeline, AUDIT_LINES)
     backups = read_manifests(plane.store, plane.layout, pipeline)
@@ -32,7 +32,7 @@ def _generation(record: Current, *, is_live: bool) -> GenerationSeen:
 
 
 def _line(entry: AuditEntry) -> AuditLine:
-    # Generation before and after the verb; the audit entry of a hold has none.
+    # Generation before and after the operation; the audit entry of a hold has none.
     before, after = entry.before or {}, entry.after or {}
     undone = entry.plan.get("batches_undone") or [None]
     return AuditLine(

@@ -1,4 +1,4 @@
-"""Models of the API's answers about generations, verbs and backups."""
+"""Models of the API's answers about generations, operations and backups."""
 
 from __future__ import annotations
 
@@ -18,12 +18,13 @@ class GenerationSeen(Answer):
 
 
 class AuditLine(Answer):
-    """One executed verb.
+    """One executed operation.
 
     Args:
         request_id: Its id; for a backup, the backup's name.
         at: Time at which it began.
-        from_generation: Live generation before it; None if there was none, or if the verb does not record it.
+        from_generation: Live generation before it; None if there was none, or if the operation does not
+            record it.
         from_batch: Newest batch that it has undone.
         to_batch: Newest batch that remains, or that was backed up.
         lines: Its plan, in the form that the audit keeps.
@@ -55,7 +56,7 @@ class BackupSeen(Answer):
 
 
 class Checkpoints(Answer):
-    """Generations, verbs and backups, newest first."""
+    """Generations, operations and backups, newest first."""
 
     generations: tuple[GenerationSeen, ...]
     audit: tuple[AuditLine, ...]

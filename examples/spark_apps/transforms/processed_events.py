@@ -1,4 +1,4 @@
-"""Transactions into a database that has transactions of its own."""
+"""Write transactions into a database that supports database transactions."""
 
 import os
 import sqlite3

@@ -62,9 +62,9 @@ class Stale:
         pipeline: Its name.
         reads: Stale tables that it reads.
         writes: Its tables.
-        sees: How it handles the replaced rows by itself.
+        sees: Description of how the pipeline handles the replaced rows by itself.
         range: Event time of the stale rows, at least; None if unknown.
-        way: How its tables are corrected.
+        way: Description of how its tables are corrected.
     """
 
     pipeline: str

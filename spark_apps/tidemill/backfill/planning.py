@@ -129,8 +129,8 @@ def _table_plan(asked: Asked, plan: BackfillPlan, sink: DeltaSink) -> TablePlan:
 
 
 def _with_offsets(plan: BackfillPlan, pipeline: Pipeline) -> BackfillPlan:
-    # Before the hub is asked; otherwise events that are archived in between would be beyond the hub's known
-    # range.
+    # Read the archive before the hub. Otherwise events that are archived in between would be beyond the hub's
+    # known range.
     archive = read_archive(pipeline, plan.bounds)
     alone = look_up(pipeline, plan.bounds)
     there = alone if archive is None else with_archive(alone, archive, plan.bounds)

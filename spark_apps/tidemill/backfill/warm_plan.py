@@ -47,7 +47,7 @@ def plan_warm_start(
     window = _provable_window(pipeline, _origin(store, pipeline, analyse))
     _check_finished(pipeline, live)
     if live.closed_until is None:
-        # Also after a reset, because the windows of the previous generation may be in the tables.
+        # Refuse this also after a reset, because the tables may have windows of the previous generation.
         raise _unprovable(
             pipeline, "the live generation has closed no window, so nothing tells which there are"
         )
@@ -137,8 +137,8 @@ def _check_early_enough(pipeline: Pipeline, needed: datetime, moment: datetime |
 
 
 def _from_sources(pipeline: Pipeline, live: LiveSide, bounds: Bounds) -> WarmStart:
-    # Before the hub is asked; otherwise events that are archived in between would be beyond the hub's known
-    # range.
+    # Read the archive before the hub. Otherwise events that are archived in between would be beyond the hub's
+    # known range.
     archive = read_archive(pipeline, bounds)
     alone = look_up(pipeline, bounds)
     there = alone if archive is None else with_archive(alone, archive, bounds)

@@ -1,4 +1,4 @@
-"""The files below `state/<pipeline>/`: generations, epochs, holds and receipts; the gate and the verbs.
+"""The files below `state/<pipeline>/`: generations, epochs, holds and receipts; the gate and the operations.
 
 No JVM.
 """

@@ -23,7 +23,7 @@ class Finding:
 
     Args:
         finding_id: Stable id such as `TIDE-CKPT-054`.
-        severity: As above.
+        severity: One of the three severities above.
         pipeline: Pipeline or state folder with the problem.
         problem: One sentence.
         facts: Named values. Never a payload, never a secret.

@@ -1,7 +1,7 @@
 """Holds: a file `holds/<id>.json` forbids the start of a pipeline and records who, why and the next action.
 
-A verb takes a hold under its request id before it changes anything, and releases it when the gate passes.
-Operators take and release other holds.
+An operation takes a hold under its request id before it changes anything, and releases it when the gate
+passes. Operators take and release other holds.
 """
 
 from __future__ import annotations
@@ -26,7 +26,7 @@ class Hold(BaseModel):
         by: Operator who took it.
         why: One sentence.
         to_do: Command that ends the hold.
-        alive: Last heartbeat of the verb that took the hold; None for an operator's hold.
+        alive: Last heartbeat of the operation that took the hold; None for an operator's hold.
     """
 
     model_config = ConfigDict(frozen=True, extra="ignore")
@@ -41,7 +41,7 @@ class Hold(BaseModel):
 
     @property
     def facts(self) -> dict[str, object]:
-        """Return id, operator, time and reason, and the heartbeat of the verb if there is one."""
+        """Return id, operator, time and reason, and the heartbeat of the operation if there is one."""
         at_work = {} if self.alive is None else {"verb": self.alive.told()}
         return {"hold": self.id, "by": self.by, "since": f"{self.at:%F %T}", "why": self.why, **at_work}
 

@@ -13,7 +13,7 @@ def check_own_place(place: str, runbook: str) -> None:
 
     Args:
         place: Full path; it need not exist.
-        runbook: Page of the action in the folder.
+        runbook: Name of the runbook page for the error.
 
     Raises:
         GateRefusedError: TIDE-CTRL-094.

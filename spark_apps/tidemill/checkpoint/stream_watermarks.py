@@ -20,7 +20,7 @@ from tidemill.storage.store import Store
 # Folder of the files in the checkpoint, next to Spark's own folders.
 WATERMARKS = "watermarks"
 
-# By stream: milliseconds since 1970; None before the first row with an event time.
+# Watermarks by stream, in milliseconds since 1970. None before the first row with an event time.
 Watermarks = Mapping[str, int | None]
 
 # Maximum timestamp of a datetime. A later watermark comes from a broken event.
@@ -60,7 +60,7 @@ def moments_of(watermarks: Watermarks) -> dict[str, datetime | None]:
 
 
 def _moment(milliseconds: int) -> datetime | None:
-    # As Spark reports it: a watermark of 1970 or earlier means none.
+    # Spark reports a watermark of 1970 or earlier if there is none.
     if milliseconds <= 0:
         return None
     return datetime.fromtimestamp(min(milliseconds, _LATEST_MILLISECONDS) / 1000, tz=UTC)

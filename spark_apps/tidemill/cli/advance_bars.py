@@ -1,4 +1,4 @@
-"""Progress bars for the steps of a verb, one below the other."""
+"""Progress bars for the steps of an operation, one below the other."""
 
 from __future__ import annotations
 

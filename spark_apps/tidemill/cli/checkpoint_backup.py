@@ -15,7 +15,7 @@ if TYPE_CHECKING:
 
 
 def add_to(group: typer.Typer) -> None:
-    """Register the verb."""
+    """Register the command."""
     verb_command(group, ("apply", "reason", "by", "as_json"), reason="backup")(backup)
 
 

@@ -18,7 +18,7 @@ if TYPE_CHECKING:
 
 
 def add_to(group: typer.Typer) -> None:
-    """Register the verb."""
+    """Register the command."""
     group.command()(doctor)
 
 

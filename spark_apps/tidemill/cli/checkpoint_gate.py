@@ -26,7 +26,7 @@ class Answer:
     Args:
         facts: The facts that it examined.
         findings: Its findings, holds first.
-        broker: Whether the broker was queried, or the reason why not.
+        broker: Text that the broker was queried, or the reason why not.
         driver: Run id of the live driver, according to the runtime.
     """
 
@@ -42,7 +42,7 @@ class Answer:
 
 
 def add_to(group: typer.Typer) -> None:
-    """Register the verb."""
+    """Register the command."""
     group.command()(gate)
 
 

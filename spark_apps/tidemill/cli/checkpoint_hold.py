@@ -14,7 +14,7 @@ HoldId = Annotated[str, typer.Option("--id", help="Name of the hold.")]
 
 
 def add_to(group: typer.Typer) -> None:
-    """Register the verb."""
+    """Register the command."""
     verb_command(group, ("reason", "by"), reason=...)(hold)
 
 

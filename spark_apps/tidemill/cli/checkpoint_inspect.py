@@ -32,7 +32,7 @@ TOLD_ACTIONS = 5
 
 
 def add_to(group: typer.Typer) -> None:
-    """Register the verb."""
+    """Register the command."""
     group.command("inspect")(inspect)
 
 

@@ -21,7 +21,7 @@ Force = Annotated[bool, typer.Option("--force", help="Abandon the unfinished ver
 
 
 def add_to(group: typer.Typer) -> None:
-    """Register the verb."""
+    """Register the command."""
     options = ("apply", "reason", "by", "approved_by", "as_json")
     verb_command(group, options)(release)
 

@@ -1,4 +1,4 @@
-"""The verbs of `tidemill checkpoint` that change a pipeline's generation, offsets or files."""
+"""The operations of `tidemill checkpoint` that change a pipeline's generation, offsets or files."""
 
 from __future__ import annotations
 
@@ -50,9 +50,8 @@ Warm = Annotated[
     bool,
     typer.Option(
         "--warm",
-        help="Continue where the tables are, with state computed from the records since --from (earliest or "
-        "a "
-        "timestamp), read from the broker and the hub's archive.",
+        help="Continue at the tables' position. Recompute the state from the records since --from (earliest "
+        "or a timestamp), which are read from the broker and the hub's archive.",
     ),
 ]
 Partitions = Annotated[int, typer.Argument(min=1, help="Number of partitions, as in the pipeline file.")]
@@ -72,7 +71,7 @@ TrashDays = Annotated[float, typer.Option(min=0, help="Days until trash is delet
 
 
 def add_to(group: typer.Typer) -> None:
-    """Register the verbs, in the order of the help."""
+    """Register the commands, in the order of the help."""
     for verb in (rewind, restore, reset, acknowledge, repair, repartition, fork):
         verb_command(group)(verb)
     verb_command(group, reason="hygiene")(prune)

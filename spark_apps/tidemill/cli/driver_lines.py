@@ -40,7 +40,11 @@ class DriverLines:
         self._waits_for = ""
 
     def shown(self, line: str) -> str | None:
-        """Return the text that a terminal shows for a line without its line break; None for nothing."""
+        """Return the text to show in a terminal for a line of the log, or None to show nothing.
+
+        Args:
+            line: The line without its line break.
+        """
         event = _event(line)
         if event is not None:
             self._below_spark = False

@@ -12,7 +12,7 @@ from tidemill.cli.output import say
 
 
 def add_to(app: typer.Typer) -> None:
-    """Register the verb."""
+    """Register the command."""
     app.command()(init)
 
 

@@ -30,7 +30,7 @@ UNBOUNDED = (
 
 
 def add_to(app: typer.Typer) -> None:
-    """Register the verb."""
+    """Register the command."""
     app.command()(plan)
 
 

@@ -1,4 +1,4 @@
-"""The common procedure of verbs that change something: print the plan, and with --apply carry it out."""
+"""The common procedure of operations that change something: print the plan, and with --apply carry it out."""
 
 from __future__ import annotations
 
@@ -16,7 +16,7 @@ if TYPE_CHECKING:
 
 
 def run_procedure(call: VerbCall, parts: VerbParts) -> None:
-    """Plan, print, and with `--apply` carry out a verb.
+    """Plan, print, and with `--apply` carry out an operation.
 
     Raises:
         GateRefusedError: TIDE-CKPT-033 if another request is unfinished, TIDE-CKPT-035 if a driver runs,

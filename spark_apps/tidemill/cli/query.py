@@ -13,7 +13,7 @@ from tidemill.spec.readable import cell, plain
 
 
 def add_to(app: typer.Typer) -> None:
-    """Register the verb."""
+    """Register the command."""
     app.command()(query)
 
 

@@ -39,7 +39,7 @@ HEADINGS = (
 
 
 def add_to(app: typer.Typer) -> None:
-    """Register the verb."""
+    """Register the command."""
     app.command()(status)
 
 

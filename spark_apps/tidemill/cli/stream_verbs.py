@@ -43,7 +43,7 @@ Timeout = Annotated[
 
 
 def add_to(app: typer.Typer) -> None:
-    """Register the verbs."""
+    """Register the commands."""
     for verb in (start, stop, restart, suspend, resume):
         app.command()(verb)
 

@@ -1,10 +1,10 @@
-"""Commands for verbs that change something, with the verb's arguments and the common options.
+"""Commands for operations that change something, with the operation's arguments and the common options.
 
     def rewind(call: VerbCall, to: To) -> VerbParts: ...
     verb_command(group)(rewind)
 
-The command prints the plan, and with `--apply` it carries the plan out. A verb that returns no parts has done
-its work itself. Commands that a hold or an error suggests repeat the given arguments.
+The command prints the plan, and with `--apply` it carries the plan out. An operation that returns no parts
+has done its work itself. Commands that a hold or an error suggests repeat the given arguments.
 """
 
 from __future__ import annotations
@@ -53,11 +53,11 @@ COMMON: dict[str, tuple[Any, object]] = {
 
 @dataclass(frozen=True)
 class VerbCall:
-    """One command line of a verb.
+    """One command line of an operation.
 
     Args:
         invocation: The global options.
-        verb: The verb.
+        verb: The operation.
         pipeline: Name of the pipeline.
         arguments: Arguments that identify this request, as written on the command line.
         apply: True to act.
@@ -66,7 +66,7 @@ class VerbCall:
         approved_by: Name of the approver.
         request_id: The given id, or empty.
         as_json: True to print JSON.
-        group: Command group of the verb.
+        group: Command group of the operation.
     """
 
     invocation: Invocation
@@ -112,10 +112,10 @@ class VerbCall:
 def verb_command(
     group: typer.Typer, common: Collection[str] = COMMON, **defaults: object
 ) -> Callable[[Callable[..., VerbParts | None]], None]:
-    """Return a decorator that registers a verb under the name of its form.
+    """Return a decorator that registers an operation under the name of its form.
 
     Args:
-        group: Command group of the verb.
+        group: Command group of the operation.
         common: Names of its common options.
         defaults: Different defaults of common options; `...` makes one required.
     """

@@ -25,7 +25,7 @@ MOST_POINTS = 100
 
 
 def add_to(app: typer.Typer) -> None:
-    """Register the verb."""
+    """Register the command."""
     app.command()(watch)
 
 
@@ -37,11 +37,17 @@ def watch(  # noqa: PLR0913  # the options of a command line
     ] = None,
     x: Annotated[
         str | None,
-        typer.Option(help="Column of the x axis (time, number or key). Default: the event time, or by type."),
+        typer.Option(
+            help="Column of the x axis (time, number or key). Default: the event time, or else the first "
+            "column of a suitable type."
+        ),
     ] = None,
     y: Annotated[
         str | None,
-        typer.Option(help="Numeric column whose mean is plotted. Default: by type, or the number of rows."),
+        typer.Option(
+            help="Numeric column whose mean is plotted. Default: the first numeric column, or else the "
+            "number of rows."
+        ),
     ] = None,
     rows: Annotated[int, typer.Option(min=0, max=200, help="Maximum number of rows to show.")] = 10,
     every: Annotated[str, typer.Option(help="Time between two updates.")] = "2s",

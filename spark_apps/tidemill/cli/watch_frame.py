@@ -62,7 +62,7 @@ class Watched:
         """Update the state and return True if it has changed.
 
         Raises:
-            TidemillError: As `view_table`.
+            TidemillError: See `view_table`.
         """
         query, view = query_of(self._plane, self._pipeline), self._newest_view()
         is_new = self._query is None or view is not self._view or _batch(query) != _batch(self._query)

@@ -1,4 +1,4 @@
-"""Approval of backfills in a protected environment, by the rule of the verbs."""
+"""Approval of backfills in a protected environment, by the rule of the operations."""
 
 from __future__ import annotations
 

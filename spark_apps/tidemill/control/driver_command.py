@@ -1,4 +1,4 @@
-"""The command line of a driver process or of a verb's Spark job, shared by caller and callee."""
+"""The command line of a driver process or of an operation's Spark job, shared by caller and callee."""
 
 from __future__ import annotations
 
@@ -12,8 +12,8 @@ if TYPE_CHECKING:
     # of a second sooner.
     from tidemill.spec.project import Environment
 
-# Spark jobs (spark_part.py) do work that no driver does, and run where drivers run. `verb`: a job of a verb,
-# which changes the pipeline. `aside`: a job that works on a copy and blocks no verb.
+# Spark jobs (spark_part.py) do work that no driver does, and run where drivers run. `verb`: a job of an
+# operation, which changes the pipeline. `aside`: a job that works on a copy and blocks no operation.
 Mode = Literal["stream", "incremental", "backfill", "verb", "aside"]
 
 # Spark jobs that work on a copy.
@@ -53,7 +53,7 @@ class DriverRun:
 
     @property
     def is_part(self) -> bool:
-        """Return True if it is a Spark job of a verb and not a driver."""
+        """Return True if it is a Spark job of an operation and not a driver."""
         return self.mode in ("verb", "aside")
 
     @property

@@ -1,7 +1,8 @@
 """Daily hygiene of one pipeline while its stream runs: doctor, backup, prune, and cleaning of read files.
 
-Each step is the verb's own function and may be repeated. A backup only adds files, and refuses an incomplete
-checkpoint. Steps that remove data are skipped while the doctor finds an error, because old data may be needed
+Each step is the operation's own function and may be repeated. A backup only adds files, and refuses an
+incomplete checkpoint. Steps that remove data are skipped while the doctor finds an error, because old data
+may be needed
 then: the prune, and the declared archiving or deletion of files that were read.
 """
 

@@ -96,7 +96,7 @@ class ControlPlane:
 
 
 def open_control_plane(environment: Environment, variables: Mapping[str, str] = os.environ) -> ControlPlane:
-    """Return the control plane of an environment; creates its storage root if that is a folder."""
+    """Return the control plane of an environment. If the storage root is a local folder, create it."""
     open_storage(environment)
     return ControlPlane(environment, Store(environment.layout.root), _runtime(environment, variables))
 

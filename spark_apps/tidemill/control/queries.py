@@ -1,4 +1,4 @@
-"""The streaming queries of an environment: active ones, the reports of their drivers, and waiting for an end.
+"""List the active streaming queries of an environment, read their drivers' reports, and wait for their end.
 
 Reading never fails: damaged documents of one pipeline do not hide the others.
 """

@@ -15,8 +15,8 @@ if TYPE_CHECKING:
     from tidemill.spec.project import Environment
 
 # A stream and an incremental run of one pipeline exclude each other, because both change its checkpoint. A
-# backfill has a separate slot, so that it can run at the same time as the stream. Spark jobs of verbs have
-# separate slots as well.
+# backfill has a separate slot, so that it can run at the same time as the stream. Spark jobs of operations
+# have separate slots as well.
 Slot = Literal["main", "backfill", "verb", "aside"]
 _SLOTS: dict[Mode, Slot] = {
     "stream": "main",

@@ -1,9 +1,9 @@
-"""Parts: Spark jobs of a verb, as a local process next to local drivers, or as a Kubernetes Job.
+"""Parts: Spark jobs of an operation, as a local process next to local drivers, or as a Kubernetes Job.
 
 The command line and Airflow have no Spark. A part is run like a bounded run: it is claimed, so that it runs
 once, and proven by the result that it leaves on storage. Its run id is derived from its arguments. So if a
-verb was killed while a part ran, the repeated verb finds the part again, running or finished. Jobs that work
-on a copy are parts as well, in a separate slot (`driver_command.py`).
+operation was killed while a part ran, the repeated operation finds the part again, running or finished. Jobs
+that work on a copy are parts as well, in a separate slot (`driver_command.py`).
 """
 
 from __future__ import annotations

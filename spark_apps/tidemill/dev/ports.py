@@ -19,7 +19,7 @@ ATTEMPTS = 200
 def is_free(port: int) -> bool:
     """Return True if a server could listen on this port of the loopback interface now."""
     with socket.socket(socket.AF_INET, socket.SOCK_STREAM) as probe:
-        # As servers do, because lingering connections of an ended server (TIME_WAIT) do not matter.
+        # Set the option that servers set: lingering connections of an ended server (TIME_WAIT) do not matter.
         probe.setsockopt(socket.SOL_SOCKET, socket.SO_REUSEADDR, 1)
         try:
             probe.bind((LOOPBACK, port))

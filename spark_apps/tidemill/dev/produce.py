@@ -19,7 +19,8 @@ from tidemill.errors import UsageError
 if TYPE_CHECKING:
     from tidemill.dev.hub_outlet import HubTarget
 
-# Seconds of one wait for the pace, which limit the delay of a stop.
+# Maximum seconds to sleep at once while events wait for their time. A stop is noticed after at most this
+# time.
 WAIT_SECONDS = 0.1
 
 # Seconds between two calls of the progress callback.

@@ -41,7 +41,7 @@ def checked_flow(
 
     Raises:
         SpecError: TIDE-PLAN-…
-        GateRefusedError: As `check_state`.
+        GateRefusedError: See `check_state`.
     """
     pipeline = run.pipeline
     flow = build_flow(pipeline, streams, collectors, joined)
@@ -62,7 +62,7 @@ def check_state(run: RunContext, frame: DataFrame, version: PlannedVersion) -> N
     describe them.
 
     Raises:
-        GateRefusedError: As the upgrade check, such as TIDE-CTRL-085.
+        GateRefusedError: The refusals of the upgrade check, such as TIDE-CTRL-085.
     """
     if not run.written_by:
         return

@@ -24,7 +24,8 @@ _INFRASTRUCTURE = (
         r"lacked the necessary privileges|Unauthenticated|403 Forbidden|AccessDeniedException|"
         r"AuthenticationFailed|InvalidAccessKeyId|SignatureDoesNotMatch|NoSuchBucket|ContainerNotFound|"
         r"container does not exist|"
-        # For a pod's identity: the token request, whose address obstore hides for S3, and the token file.
+        # Errors of a pod's identity: the token request, whose address obstore hides for S3, and the token
+        # file.
         r"(?:token request|POST REDACTED)[^{]*?40[01] (?:Bad Request|Unauthorized)|"
         r"reading federated token file|Failed to read token file|"
         r"Error reading token file|Empty token file found",
@@ -71,7 +72,7 @@ _RAISED_IN_A_TASK = re.compile(
 _FACT = re.compile(r"(\w+)=(.*?)(?= \w+=|$)")
 
 
-# For errors without a specific class, such as a Python error inside a wrapper class.
+# Pattern for errors without a specific class, such as a Python error inside a wrapper class.
 _DATA = re.compile(
     r"SQLSTATE: (?:22|23|38|39|42|P0)|PythonException|AnalysisException|ParseException|SparkRuntimeException"
 )

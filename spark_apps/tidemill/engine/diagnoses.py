@@ -63,7 +63,7 @@ _ALL = (
         UnavailableError,
         "TIDE-STOR-004",
         "The object store does not answer.",
-        "see the store; a batch that it interrupted is repeated and nothing is lost",
+        "check the store; an interrupted batch is repeated and nothing is lost",
         "storage-unavailable",
     ),
     Diagnosis(
@@ -77,14 +77,14 @@ _ALL = (
         UnavailableError,
         "TIDE-STOR-006",
         "The disk or the network mount of the storage root does not work.",
-        "see the mount; what it interrupted is repeated and nothing is lost",
+        "check the mount; interrupted work is repeated and nothing is lost",
         "storage-unavailable",
     ),
     Diagnosis(
         UnavailableError,
         "TIDE-STOR-008",
         "Spark could not write a file of the checkpoint or of a table's log.",
-        "see the storage; the batch is repeated and nothing is lost",
+        "check the storage; the batch is repeated and nothing is lost",
         "storage-unavailable",
     ),
     Diagnosis(

@@ -71,7 +71,7 @@ def check_same_joined(entry: LedgerEntry, held: Mapping[str, LedgerEntry], left:
         left: Outputs that are not written yet.
 
     Raises:
-        StartAgainError: With the versions and files to read.
+        StartAgainError: If the driver must start again; it has the versions and files to read.
     """
     for found in held.values():
         if left and found.joined.differs_from(entry.joined):

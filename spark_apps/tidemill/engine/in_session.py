@@ -102,7 +102,7 @@ def run_in_session(
     try:
         return run_query(spark, run, reporter, beside.step_done, beside.begun), reporter
     finally:
-        # As when a driver stops Spark, all pending events of the query are processed first.
+        # Process all pending events of the query first, as when a driver stops Spark.
         spark.sparkContext._jsc.sc().listenerBus().waitUntilEmpty()
         spark.streams.removeListener(reporter)
 

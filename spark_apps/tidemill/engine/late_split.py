@@ -27,7 +27,7 @@ class LateSplit:
 
     Args:
         spark: The session that started the query.
-        window: The proven event-time windows of its rows, if any.
+        window: Event-time windows of the rows, if the analysis of the query has proved them; else None.
         before: Rows with an event time before this are late regardless of the watermark, in milliseconds
             since 1970.
     """
@@ -58,7 +58,7 @@ def late_rule(watermark: int, window: EventWindow | None, operators: int) -> Lat
 
     Args:
         watermark: Watermark by which Spark drops rows, in milliseconds since 1970.
-        window: The proven event-time windows of the rows, if any.
+        window: Event-time windows of the rows, if the analysis of the query has proved them; else None.
         operators: Number of stateful operators.
     """
     if window is None or window.kind != "tumbling" or operators != 1:

@@ -23,8 +23,8 @@ ACCOUNT = Path("/var/run/secrets/kubernetes.io/serviceaccount")
 # Maximum time by which this may delay a driver's start, in seconds, because it is only housekeeping.
 TIMEOUT_SECONDS = 10.0
 
-# From SIGTERM to SIGKILL, in seconds. No driver waits for the executors' work any more. It is not 0, because
-# that would free the name before the kubelet has ended the process.
+# Seconds from SIGTERM to SIGKILL. The time is short because no driver waits for the executors' work any more.
+# It is not 0, because that would free the name before the kubelet has ended the process.
 GRACE_SECONDS = 1
 
 log = structlog.get_logger()

@@ -35,7 +35,7 @@ def run_process(parser: argparse.ArgumentParser, work: Work) -> int:
     except TidemillError as error:
         sys.stderr.write(f"{error}\n")
         return error.exit_code
-    except Exception as error:  # noqa: BLE001  # an entry point: no Java, no memory, a mistake of ours
+    except Exception as error:  # noqa: BLE001  # an entry point: no Java, no memory, or a bug
         sys.stderr.write(f"{trace_of(error)}\n{classify(error)}\n")
         return 1
     return exit_code

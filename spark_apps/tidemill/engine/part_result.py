@@ -1,7 +1,7 @@
-"""The result of a part, a step of a verb in a separate process: stored for the process that waits for it.
+"""The result of a part, an operation's step in a separate process, stored for the process that waits for it.
 
-This module needs no Spark. The part writes the result where Spark runs, and the verb reads it where Spark
-does not run.
+This module needs no Spark. The part writes the result where Spark runs, and the operation reads it where
+Spark does not run.
 """
 
 from __future__ import annotations

@@ -83,7 +83,7 @@ class QueryReporter:
         self._looked_at = float("-inf")
         self._stored: QueryReport | None = None
         self._stored_at = float("-inf")
-        # For all successive queries of this driver; the first batch may be written before `begins`.
+        # Kept for all successive queries of this driver. The first batch may be written before `begins`.
         self._sinks: tuple[SinkReport, ...] = ()
         self._times: tuple[BatchTimes, ...] = ()
         self._aside: tuple[RowsAside, ...] = ()

@@ -84,7 +84,7 @@ class RangeRows:
         Raises:
             UsageError: TIDE-BACK-008 or -016.
         """
-        # For files, which the stream continues to read, `decoded` makes the check.
+        # If the source is files, which the stream continues to read, `decoded` checks them.
         self.start = records_there(self._pipeline, self._plan)
         if self._plan.live is not None and self._pipeline.spec.source.files is not None:
             store, live = Store(self._pipeline.layout.root), self._plan.live.generation

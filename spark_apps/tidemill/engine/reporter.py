@@ -250,7 +250,7 @@ class Reporter(StreamingQueryListener):
         if str(event.id) != self._query_id:
             return
         self._hear()
-        # For a source that was unavailable and has no new records, this is the only event that it answers
+        # If a source was unavailable and has no new records, only this event shows that it is available
         # again.
         if self.status.state in ("starting", "running", "waiting"):
             now = datetime.now(UTC)

@@ -90,8 +90,8 @@ def _sql_conf() -> dict[str, str]:
         "spark.hadoop.mapreduce.input.pathFilter.class": "io.tidemill.files.WantedFiles",
         # Timestamps mean the same on every machine, regardless of its time zone.
         "spark.sql.session.timeZone": "UTC",
-        # As the arrow writer does. Spark's default, INT96, has no statistics, and other readers read it as a
-        # time without a zone.
+        # Write the same type as the arrow writer. Spark's default, INT96, has no statistics, and other
+        # readers read it as a time without a zone.
         "spark.sql.parquet.outputTimestampType": "TIMESTAMP_MICROS",
         "spark.sql.execution.arrow.maxRecordsPerBatch": str(ARROW_BATCH_RECORDS),
         "spark.sql.execution.arrow.maxBytesPerBatch": str(ARROW_BATCH_BYTES),

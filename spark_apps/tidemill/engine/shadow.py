@@ -66,8 +66,8 @@ def shadow(spark: SparkSession, pipeline: Pipeline, stretch: Stretch) -> ShadowR
     Raises:
         UsageError: TIDE-CTRL-096, if the pipeline cannot have a shadow.
         GateRefusedError: TIDE-CTRL-095, if another generation is now live; -094, as `check_own_place`.
-        Exception: The reason why a fork is impossible, as for the verb, or an error that would end a driver
-            of this version.
+        Exception: The reason why a fork is impossible, as for the operation, or an error that would end a
+            driver of this version.
     """
     store, tables = Store(pipeline.layout.root), tables_to_compare(pipeline, stretch.generation)
     check_can_be_shadowed(pipeline, tables)
@@ -163,7 +163,7 @@ class Shadow:
         generation: Generation of the copy.
         live: The checkpoint with the original batches.
         planned: Content of `offsets/N` for each batch, and for the batch before the first, by number.
-        begun: For each table, the version that was copied, and the version of the copy.
+        begun: The version that was copied of each table, and the version of the copy.
     """
 
     spark: SparkSession

@@ -29,12 +29,12 @@ def restore_with_spark(spark: SparkSession, wanted: TableRestore) -> None:
 
     1. Close the transaction ids with writes of no rows, because Spark's RESTORE carries no transaction. From
        here on, only other writers can still commit.
-    2. Decide, now that no more commits of ours can arrive, and RESTORE. If another writer has committed
-       between the decision and the RESTORE, undo the RESTORE.
+    2. Decide, now that no driver of the pipeline can commit any more, and RESTORE. If another writer has
+       committed between the decision and the RESTORE, undo the RESTORE.
     3. Begin the new generation with another write of no rows.
 
     Raises:
-        GateRefusedError: As there; TIDE-CKPT-040 also if another writer has committed within step 2.
+        GateRefusedError: The same errors; TIDE-CKPT-040 also if another writer has committed within step 2.
     """
     table = open_existing(wanted)
     if next_action(commits_since(wanted, table), wanted) == "done":

@@ -149,7 +149,7 @@ def cannot_be_applied(pipeline: Pipeline, key: str, reference: str, error: Excep
     Args:
         pipeline: The pipeline.
         key: Path of the function in the pipeline file.
-        reference: As `file:function` or `file.sql`.
+        reference: Reference of the form `file:function` or `file.sql`.
         error: The failure.
     """
     if (met := _met_in_spark(error)) is not None:
@@ -172,7 +172,7 @@ def load_transform(pipeline: Pipeline, reference: str) -> Transform:
 
     Args:
         pipeline: The pipeline.
-        reference: As `file:function` or `file.sql`.
+        reference: Reference of the form `file:function` or `file.sql`.
 
     Raises:
         SpecError: TIDE-SPEC-016, if the file does not define it or fails to load.
@@ -189,7 +189,7 @@ def load_code(pipeline: Pipeline, reference: str) -> Any:
 
     Args:
         pipeline: The pipeline.
-        reference: As `file:name`.
+        reference: Reference of the form `file:name`.
 
     Raises:
         SpecError: TIDE-SPEC-016, if the file does not define it or fails to load.

@@ -25,8 +25,8 @@ class OffsetRange(BaseModel):
     """The range that a batch read of one source, as Spark's offset documents.
 
     Args:
-        start: Where it began: the exclusive end of the batch before.
-        end: Where it ended, exclusive.
+        start: Start position: the exclusive end of the previous batch.
+        end: End position, exclusive.
         topic_ids: Id that the broker gave each topic at its creation, for topics whose id the broker reports.
             Offsets are meaningless for a topic with the same name and another id.
         cluster: Id of the brokers' cluster, or the event hub with its namespace.
@@ -183,7 +183,8 @@ class FilesRead(BaseModel):
     """The files of a joined folder that a batch was made with.
 
     Args:
-        digest: Of their listing (paths, sizes and modification times), under which it is kept.
+        digest: Digest of the listing (paths, sizes and modification times), and the key under which it is
+            stored.
         files: Number of files.
         bytes: Sum of their sizes.
     """
@@ -221,9 +222,9 @@ class Joined(BaseModel):
 class LedgerEntry(BaseModel):
     """The record of one commit. Spark's writer cannot know `rows` and `event_time` in advance.
 
-    Mode `base` marks a commit of a verb instead of a driver. The generation begins with this commit, and
-    `batch_id` is the last batch in the table. Sources, shape and watermark are those of that batch, and
-    `run_id` is the verb's request.
+    Mode `base` marks a commit that an operation made instead of a driver. The generation begins with this
+    commit. `batch_id` is the last batch in the table, and sources, shape and watermark are those of this
+    batch. `run_id` is the request id of the operation.
 
     `quarantined_rows` and `late_rows` count rows of the batch, so they are the same in the entry of each of
     its outputs. `expectations` counts rows of the entry's own output. `set_aside` has, by output, a digest of

@@ -215,7 +215,7 @@ def choose_axes(columns: Mapping[str, Column], wanted: Wanted) -> Axes:
     """Return the axes that the user named, or those that the column types suggest.
 
     Raises:
-        UsageError: As `view_table`.
+        UsageError: See `view_table`.
     """
     import pyarrow.types as t
 

@@ -24,7 +24,7 @@ class Side:
 
     Args:
         pipeline: Name of the pipeline.
-        limits: By generation: its last batch that leads there; None if all its batches do.
+        limits: The last batch of each generation that leads there; None if all of its batches do.
     """
 
     pipeline: str
@@ -173,7 +173,7 @@ def _goes(commit: Commit, side: Side, batch_id: int) -> bool:
 
 
 def _late(newest_first: Sequence[Commit], there: Collection[int], side: Side) -> Commit | None:
-    """Return a commit that counts, although a verb had left its generation before."""
+    """Return a commit that counts, although an operation had left its generation before."""
     live: str | None = None
     for commit in reversed(newest_first):
         entry = commit.entry

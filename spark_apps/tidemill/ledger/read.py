@@ -40,7 +40,7 @@ _MAINTENANCE = frozenset({"OPTIMIZE", "REORG", "VACUUM START", "VACUUM END", "CO
 # The table begins again under its old name, with another id.
 _REPLACING = ("CREATE OR REPLACE TABLE", "REPLACE TABLE")
 
-# Note in a verb's commit without a ledger entry: the request that made it.
+# Note in an operation's commit without a ledger entry: the request that made it.
 RESTORED_BY = "restored_by"
 
 
@@ -68,14 +68,14 @@ class Commit:
 
     @property
     def is_by_verb(self) -> bool:
-        """Return True if a verb made the commit: neither a batch nor another writer."""
+        """Return True if an operation made the commit: neither a batch nor another writer."""
         if self.entry is not None:
             return self.entry.mode == "base"
         return self.note is not None and RESTORED_BY in self.note
 
     @property
     def changes_no_row(self) -> bool:
-        """Return True for maintenance and for a verb's own commit; a fork's first commit has rows, though."""
+        """Return True for maintenance and for commits of operations, except the first commit of a fork."""
         return self.operation in _MAINTENANCE or (self.is_by_verb and (self.entry is None or self.rows == 0))
 
     @property

@@ -114,8 +114,8 @@ def _open(path: str, version: int) -> DeltaTable:
     if features:
         raise GateRefusedError(
             "TIDE-CKPT-078",
-            "This table has features that keep a part of its rows outside of its data files, or name its "
-            "columns otherwise. A copy of the files would not be a copy of the table.",
+            "This table uses features that store changes of its rows outside of the data files, or store its "
+            "columns under other names. A copy of the files would not be a copy of the table.",
             facts={"table": path, "features": ", ".join(sorted(features))},
             fix="rewrite the table without them (REORG … APPLY (PURGE)), or rehearse on a table of its own",
             runbook="fork",

@@ -1,9 +1,9 @@
 """Hand over a table to a new generation: restore it, close it to the old generations, begin the new one.
 
-A RESTORE undoes rows and keeps transaction versions. A driver that was fenced while it wrote would still
-commit its batch afterwards. So its transaction id is closed, with the restore or before it, and a driver that
-meets the closed id ends as fenced. The same commit is the first of the new generation: its ledger entry has
-mode `base` and names the last batch in the table.
+A RESTORE undoes rows and keeps transaction versions. So a driver that was fenced while it wrote could still
+commit its batch afterwards. To prevent this, the transaction ids of the old generations are closed with the
+RESTORE or before it. A driver that finds its id closed ends as fenced. The commit is also the first of the
+new generation: its ledger entry has mode `base` and names the last batch in the table.
 """
 
 from __future__ import annotations
@@ -104,7 +104,7 @@ def commits_since(wanted: TableRestore, table: DeltaTable) -> list[Commit]:
 
 
 def has_begun(path: str, query_id: str | None, known: int) -> bool:
-    """Return True if a verb's first commit of a generation is in the table, after a known version."""
+    """Return True if an operation's first commit of a generation is in the table, after a known version."""
     commits = takewhile(lambda commit: commit.version > known, History(path, open_table(path)))
     return any(_begins(commit, query_id) for commit in commits)
 

@@ -35,7 +35,7 @@ COMPACTIONS_AT_ONCE = 2
 
 _LOOKS = "log and files are read"
 
-# Called after each step; tests crash there.
+# Callback that is called after each step. Tests raise an error in it to simulate a crash.
 StepDone = Callable[[str], None]
 
 
@@ -194,7 +194,7 @@ def maintain(  # noqa: PLR0913  # the arguments of a plan, and callbacks
         _attempt(report, "log checkpoint", lambda: _checkpoint(path))
         step_done("checkpoint")
     told(Advance(_LOOKS))
-    # Plan again, because a verb may have begun since, and the log has a checkpoint.
+    # Plan again, because an operation may have begun since, and the log has a checkpoint.
     plan = plan_maintenance(environment, store, known, table, now) or plan
     floor = plan.decision.floor
     if floor.version is None:

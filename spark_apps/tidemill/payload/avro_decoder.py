@@ -8,7 +8,7 @@ writer produces: a boolean with a byte other than 0 and 1, and a symbol or branc
 | null; longer than the limit                               | `null_value`; `oversized`   |
 | framed, without the header of a zero byte and four more   | `no_schema_id`              |
 | the number of an unknown schema                           | `unknown_schema_id:<number>`|
-| the number of a schema that cannot be read as the pipeline's | `unreadable_schema:<number>` |
+| the number of a schema that the pipeline's schema cannot read | `unreadable_schema:<number>` |
 | bytes that end too soon; text that is not UTF-8           | `malformed_avro`            |
 | an `int` beyond 32 bits                                   | `malformed_avro`            |
 | a field that is skipped, nested deeper than 200 records   | `malformed_avro`            |

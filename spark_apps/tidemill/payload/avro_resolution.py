@@ -78,7 +78,7 @@ def check_resolves(writer: AvroDocument, reader: AvroSchema) -> None:
         path, reason = problem
         raise SpecError(
             "TIDE-SPEC-063",
-            "Records of a writer's Avro schema cannot be read as the pipeline's.",
+            "Records of a writer's Avro schema cannot be read with the pipeline's schema.",
             facts={
                 "schema": reader.document.name,
                 "writer": writer.name,

@@ -114,7 +114,7 @@ def columns_of(document: AvroDocument) -> AvroSchema:
     """Return the columns of a schema.
 
     Raises:
-        SpecError: As `load_avro_schema`.
+        SpecError: See `load_avro_schema`.
     """
     columns = _Columns(document.name)
     wire = pa.schema(columns.of_record(document.record, ()))

@@ -38,7 +38,7 @@ class CsvSplitter:
     """Splits records without the line break at their end.
 
     Args:
-        dialect: How fields are written.
+        dialect: CSV dialect of the fields.
     """
 
     def __init__(self, dialect: CsvDialect) -> None:

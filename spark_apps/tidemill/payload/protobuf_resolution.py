@@ -62,7 +62,7 @@ def check_resolves(writer: ProtobufSchema, reader: ProtobufSchema) -> None:
         path, reason = problem
         raise SpecError(
             "TIDE-SPEC-067",
-            "Records of a writer's Protobuf schema cannot be read as the pipeline's.",
+            "Records of a writer's Protobuf schema cannot be read with the pipeline's schema.",
             facts={
                 "schema": reader.name,
                 "writer": writer.name,

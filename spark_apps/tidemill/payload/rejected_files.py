@@ -61,7 +61,7 @@ class RejectedFile:
     Args:
         part: The file.
         stretches: First offset and end of the records of each partition.
-        task: For records without a position: the task that handed them in.
+        task: The task that reported records without a position.
         stream: Stream of the records.
     """
 

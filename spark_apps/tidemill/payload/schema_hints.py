@@ -33,7 +33,7 @@ def hints_of(files: FilesSource) -> Node:
     """Return the columns that a files source hints at.
 
     Raises:
-        SpecError: As `hinted_columns`; also TIDE-SPEC-034, if a field of the format cannot store one.
+        SpecError: See `hinted_columns`; also TIDE-SPEC-034, if a field of the format cannot store one.
     """
     columns = hinted_columns(files.schema_hints)
     nested = [name for name, node in columns["properties"].items() if node["type"] in ("object", "array")]

@@ -18,7 +18,7 @@ RANGE_START = "tidemill_range_start"
 RANGE_LENGTH = "tidemill_range_length"
 RANGE_SIZE = "tidemill_range_size"
 
-# Of the files of a joined folder: they may only be read as they were listed.
+# Column of a joined folder's files. They may be read only if they have not changed since the listing.
 AS_LISTED = "tidemill_as_listed"
 
 HIDDEN_COLUMNS = frozenset(

@@ -27,7 +27,7 @@ class NamedWriters(Generic[S]):
 
     Args:
         schemas: Schemas by number.
-        check: Raises if one cannot be read as the pipeline's.
+        check: Raises if records of a schema cannot be read with the pipeline's schema.
     """
 
     def __init__(self, schemas: Mapping[int, S], check: Callable[[S], None]) -> None:

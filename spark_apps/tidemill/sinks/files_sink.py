@@ -85,7 +85,7 @@ def claim_folder(spark: SparkSession, path: str, mine: Claim) -> None:
     4. Before the first batch, make the log begin where the checkpoint is. After a crash, this is repeated.
 
     Raises:
-        GateRefusedError: As `check_folder_is_ours`.
+        GateRefusedError: See `check_folder_is_ours`.
     """
     store = _Folder(spark, path)
     # 1.

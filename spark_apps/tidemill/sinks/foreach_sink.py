@@ -78,7 +78,7 @@ def call_with_batch(
 
     Raises:
         UnavailableError: TIDE-SINK-015, if its target does not answer; the batch is repeated later.
-        DataError: TIDE-SINK-014, if it fails otherwise.
+        DataError: TIDE-SINK-014, if it fails in any other way.
     """
     try:
         function(frame, BatchToken.of(commit))

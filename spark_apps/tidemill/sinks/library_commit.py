@@ -37,9 +37,9 @@ def add_files(table: DeltaTable, parts: Sequence[PartFile], commit: BatchCommit,
         now: Milliseconds since 1970.
 
     Raises:
-        CommitFailedError: Of deltalake, if another writer committed, or if it does not know a feature of the
-            table.
-        DeltaError: Of deltalake, if it cannot commit to such a table.
+        CommitFailedError: deltalake's error if another writer committed, or if it does not know a feature of
+            the table.
+        DeltaError: deltalake's error if it cannot commit to such a table.
     """
     due = _ends(table.version() + 1, CHECKPOINT_EVERY)
     table.create_write_transaction(

@@ -20,7 +20,7 @@ class LogView:
     """The table at `path`, and the commits since it was opened.
 
     Raises:
-        TableNotFoundError: Of deltalake, if the table does not exist.
+        TableNotFoundError: deltalake's error if the table does not exist.
     """
 
     def __init__(self, path: str) -> None:

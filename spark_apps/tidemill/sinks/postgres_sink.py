@@ -180,7 +180,7 @@ class PostgresTable:
     def _connection(self) -> Iterator[psycopg.Connection]:
         """Open a transaction that is rolled back unless the caller commits; convert database errors."""
         try:
-            # Not psycopg's own block, which would commit.
+            # Do not use psycopg's own `with` block, which would commit.
             with closing(self._connect()) as connection:
                 for statement in SESSION:
                     connection.execute(statement)

@@ -1,7 +1,7 @@
 """Find out if a table already has a batch, before it is written. Pure.
 
-The transaction version alone proves little. A RESTORE keeps it, a verb closes it, a table property expires
-it, and it does not show which records the batch was made of. The ledger entry does.
+The transaction version alone proves little. A RESTORE keeps it, an operation closes it, a table property
+expires it, and it does not show which records the batch was made of. The ledger entry does.
 
 | transaction of the id          | newest valid entry of the id        | result                      |
 |--------------------------------|-------------------------------------|-----------------------------|
@@ -45,7 +45,8 @@ def check_transaction(table: str, transaction: int | None, wanted: BatchCommit) 
     """Raise an error if the transaction version alone forbids the write.
 
     Raises:
-        FencedError: TIDE-RUN-003 if a verb has closed the id, TIDE-RUN-004 if a later batch is committed.
+        FencedError: TIDE-RUN-003 if an operation has closed the id, TIDE-RUN-004 if a later batch is
+            committed.
     """
     if transaction == CLOSED:
         raise FencedError(

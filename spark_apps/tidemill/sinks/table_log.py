@@ -109,7 +109,7 @@ class TableLog:
         """
         view = self.refresh()
         transaction = None if view is None else view.transaction_version(commit.app_id)
-        # First, because a verb that closed the id has also restored the table.
+        # First, because an operation that closed the id has also restored the table.
         check_transaction(self.path, transaction, commit)
         self._check_held()
         found = self._find(transaction, commit)
@@ -223,7 +223,7 @@ class TableLog:
         Raises:
             UnavailableError: TIDE-SINK-002, if other writers won every attempt; TIDE-SINK-005, if the table
                 was dropped in the meantime.
-            DataError: As `check_appendable`, if the table was changed in the meantime.
+            DataError: If the table was changed in the meantime; see `check_appendable`.
             FencedError, GateRefusedError: As `look`.
         """
         facts = {"table": self.path, "batch_id": commit.batch_id}

@@ -65,7 +65,7 @@ def broker_rows(config: Mapping[str, str], wanted: BrokerRange) -> Iterator[dict
 def _until(consumer: Consumer, wanted: BrokerRange) -> Iterator[Message]:
     """Yield messages up to the end, which may be after the last record; then the partition's end stops it."""
     while True:
-        # Not `consume`, which waits for the requested number of messages.
+        # Do not use `consume`, which waits for the requested number of messages.
         message = consumer.poll(SILENCE_SECONDS)
         if message is None:
             raise _not_given(wanted, "no answer")
@@ -90,7 +90,7 @@ def _row(message: Message) -> dict[str, Any]:
         "kafka_topic": message.topic(),
         "kafka_partition": message.partition(),
         "kafka_offset": message.offset(),
-        # In microseconds, because a producer may send a time that Python's datetime cannot hold.
+        # Use microseconds, because a producer may send a time that Python's datetime cannot hold.
         "kafka_timestamp": message.timestamp()[1] * 1000,
         "kafka_headers": [{"key": name, "value": value} for name, value in headers] if headers else None,
     }

@@ -54,7 +54,7 @@ def scan_options(pipeline: Pipeline, folder: str) -> dict[str, str]:
     if (pattern := files.option("pathGlobFilter", "")) != "":
         options["pathGlobFilter"] = pattern
     if not files.recursive or WILDCARDS & set(files.path):
-        # For `WantedFiles`, as session settings, because Spark passes options on in lower case.
+        # `WantedFiles` reads these as session settings, because Spark passes options on in lower case.
         options["tidemill.files.folder"] = folder
         options["tidemill.files.recursive"] = str(files.recursive).lower()
     return options
@@ -70,7 +70,7 @@ def unread_names(session: SparkSession, pipeline: Pipeline) -> list[str]:
     jvm: Any = session._jvm
     folder = pipeline.layout.folder_parts(_fixed_path(pipeline))
     paths = jvm.io.tidemill.hadoop.UnreadableNames.paths()
-    # Not as an iterator, whose end is an exception that takes twenty calls into the JVM.
+    # Read by index, because the end of an iterator is an exception that takes twenty calls into the JVM.
     found = [plain_parts(paths.get(place)) for place in range(paths.size())]
     return ["/".join(parts[len(folder) :]) for parts in found if parts[: len(folder)] == folder]
 

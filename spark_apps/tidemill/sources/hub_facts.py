@@ -65,7 +65,7 @@ def _client(pipeline: Pipeline, source: EventHubsSource) -> EventHubConsumerClie
 
 
 def _client_by_token(source: EventHubsSource, login: TokenLogin) -> EventHubConsumerClient:
-    # Once before the SDK asks, because the SDK would wrap the error in one of its own.
+    # Get a token once before the SDK does, because the SDK would wrap the error in its own error class.
     login.token(_SCOPE)
     return EventHubConsumerClient(
         source.host, source.hub, _NO_GROUP, credential=_Credential(login), **_limits(source)

@@ -85,8 +85,8 @@ def _tracking_schemas(
 ) -> DataStreamReader:
     """Let a stream of a table with column mapping continue when columns are renamed or dropped.
 
-    Delta ends the query at such a change, and the next one reads with the new columns (TIDE-SRC-006). Verbs
-    do not copy the folder, so a checkpoint that goes back starts it again.
+    Delta ends the query at such a change, and the next query reads with the new columns (TIDE-SRC-006).
+    Operations do not copy the folder, so a rewound checkpoint begins with an empty one.
     """
     delta = pipeline.spec.source.delta
     if delta is None or checkpoint is None:
@@ -170,7 +170,7 @@ def scan_files(
 
     Args:
         spark: The session.
-        pipeline: What reads them.
+        pipeline: The pipeline that reads them.
         folder: The folder, which may have wildcards.
         files: Files of the folder to read; None for all.
         **options: Further options of the scan.

@@ -25,7 +25,7 @@ class Join:
         right: Right side of the join.
         kind: Kind of join.
         refused: Rule that refuses it; None if it runs.
-        needs: For two streams, the sides of which one must have a watermark in Spark; empty if none.
+        needs: The sides of two streams of which one must have a watermark in Spark; empty if none.
     """
 
     left: Input

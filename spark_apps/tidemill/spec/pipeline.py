@@ -372,9 +372,9 @@ class PipelineSpec(Strict):
 
     @property
     def joined_files(self) -> dict[str, PipelineSpec]:
-        """For each source whose files are joined as a whole, by its name: this declaration with it as stream.
+        """Return, for each source whose files are joined as a whole, this declaration with it as the stream.
 
-        What reads files and decodes them knows streams. A bad record stops the batch.
+        The code that reads and decodes files expects streams. A bad record stops the batch.
         """
         joined = {n: s for n, s in (self.sources or {}).items() if s.as_ == "table" and s.files is not None}
         return {

@@ -163,7 +163,7 @@ class Pipeline:
 
     @cached_property
     def joined_files(self) -> dict[str, Pipeline]:
-        """For each source whose files are joined as a whole: this pipeline as if it were the one stream."""
+        """Return, for each source whose files are joined as a whole, this pipeline with it as the stream."""
         return {name: replace(self, spec=spec) for name, spec in self.spec.joined_files.items()}
 
     @property

@@ -109,7 +109,7 @@ def find_project(
     Args:
         folder: Path of the folder.
         variables: Environment variables.
-        own_sources: As `Project.own_sources`.
+        own_sources: See `Project.own_sources`.
 
     Raises:
         UsageError: TIDE-USE-001, with the places that were searched.

@@ -12,7 +12,7 @@ from tidemill.spec.options import DELTA_SINK_OPTIONS, OWNED_OPTIONS
 _SINKS = "write it under `sinks`, e.g. `- delta: {table: bronze/orders}`"
 _EXPECT = "write `expectations: {plausible: {expect: amount > 0, on_violation: drop}}` at the table"
 
-# In lower case and without underscores, in addition to the options that `options.py` knows.
+# Spark's words in lower case and without underscores, in addition to the options that `options.py` knows.
 _INSTEAD: Mapping[str, str] = {
     # Readers and writers.
     **dict.fromkeys(

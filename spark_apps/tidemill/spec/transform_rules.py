@@ -64,7 +64,7 @@ OWN_SOURCE = Rule(
 TWICE = Rule(
     "TIDE-PLAN-005",
     "using one of several streams twice, as in a self-join",
-    "The checkpoint knows each of several streams by its name, which only one use can have.",
+    "The checkpoint identifies each of several streams by its name, so each stream can be used only once.",
     "write the stream into a table by a pipeline of its own, and name it twice, as two sources",
 )
 UNUSED = Rule(

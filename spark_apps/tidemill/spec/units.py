@@ -65,7 +65,7 @@ def parse_duration_or_off(text: object) -> timedelta | Literal["off"]:
     """Read a duration, or `off` for no limit.
 
     Raises:
-        ValueError: As `parse_duration`.
+        ValueError: See `parse_duration`.
     """
     return "off" if text == "off" else parse_duration(text)
 

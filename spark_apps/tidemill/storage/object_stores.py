@@ -46,7 +46,7 @@ class Access:
         return {**self.options, **({"allow_http": "true"} if self.plain_http else {})}
 
 
-# For a local folder, or an object store that recognises this machine (a role, a managed identity).
+# Access to a local folder, or to an object store that recognises this machine (a role, a managed identity).
 NO_ACCESS = Access()
 
 

@@ -36,7 +36,7 @@ _LAST_CHARACTER = "\U0010ffff"
 _EPOCH = datetime(1970, 1, 1)  # noqa: DTZ001  # local times have no zone
 _FIRST_DAY = date.min.toordinal() - _EPOCH.toordinal()
 _LAST_DAY = date.max.toordinal() - _EPOCH.toordinal()
-# In microseconds.
+# A day in microseconds.
 _DAY = 86_400_000_000
 _TICK = {"s": 1000, "ms": 1000, "us": 1}
 

@@ -76,7 +76,8 @@ def assert_same_result(
         **beside: `with_crashes`, `with_backfill`, `broker`; see `Beside`.
 
     Raises:
-        AssertionError: With the smallest split found that gives another result, and the rows that differ.
+        AssertionError: If a split gives another result; names the smallest such split and the rows that
+            differ.
         UsageError: TIDE-TEST-006, if nothing can be compared this way.
     """
     declared = find_declared(Path(file))

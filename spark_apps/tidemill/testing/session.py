@@ -38,7 +38,7 @@ def driver_session(folder: Path) -> SparkSession:
     """
     from tidemill.engine.session import start_session
 
-    # As in a driver; otherwise the log of a failed test has all of its lines.
+    # Set the same level as a driver. Otherwise all lines of py4j would be in the log of a failed test.
     logging.getLogger("py4j").setLevel(logging.ERROR)
     size = DriverSize(driver=Resources(cores=2, memory=2**30))
     environment = EnvironmentSpec(root="data", sizes={"small": size})

@@ -1,4 +1,4 @@
-"""The range of a backfill, as a person gives it and as a driver gets it."""
+"""The range of a backfill, as a user gives it and as a driver gets it."""
 
 from __future__ import annotations
 

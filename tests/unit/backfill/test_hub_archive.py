@@ -40,7 +40,7 @@ class Archived:
         self.store = Store(str(folder / "data"))
 
     def file(self, first: int, end: int, partition: int = 0, after: int = 0) -> Path:
-        """A file of these events, whose window begins with them, or hours after."""
+        """Return a file of these events, whose window begins with them, or hours after."""
         return self.archive.write(partition, at(first + after), [Event(n, at(n)) for n in range(first, end)])
 
     def files(self, *edges: int) -> list[Path]:
@@ -149,7 +149,7 @@ def test_numbers_that_do_not_rise_with_the_time_are_of_two_hubs(
 def test_a_clock_of_the_hub_that_goes_back_a_little_is_no_other_hub(
     hub: Archived, minutes_back: int, is_taken: bool
 ) -> None:
-    """As when another node takes a partition over; numbers, not times, say where archive and hub meet."""
+    """Another node may take over a partition, so numbers and not times show where archive and hub meet."""
     hub.files(0, 160)
     back = at(159) - timedelta(minutes=minutes_back)
     hub.archive.write(0, at(160), [Event(number, back) for number in range(160, 170)])

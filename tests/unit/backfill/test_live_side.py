@@ -41,7 +41,7 @@ def test_a_pipeline_that_never_ran_has_none(batches: PaperBatches) -> None:
 
 
 def test_a_start_that_came_to_nothing_is_none(batches: PaperBatches) -> None:
-    """As one that the gate refused."""
+    """For example, the gate has refused the start."""
     read_or_create_current(batches.store, batches.pipeline.layout, "orders")
     assert live(batches) is None
 

@@ -55,7 +55,7 @@ def orders(folder: Path, **keys: Any) -> Pipeline:
 
 
 def with_transform(folder: Path, store: Store, origin: RowOrigin, **keys: Any) -> Pipeline:
-    """A pipeline whose transform was analysed before."""
+    """Return a pipeline whose transform was analysed before."""
     transforms = folder / "spark_apps/transforms"
     transforms.mkdir(parents=True, exist_ok=True)
     (transforms / "orders.py").write_text("def transform(orders):\n    return orders\n")
@@ -242,7 +242,7 @@ def test_a_plan_whose_file_was_changed_is_refused(tmp_path: Path, store: Store) 
 
 @pytest.fixture
 def live(tmp_path: Path, broker: PaperBroker) -> PaperBatches:
-    """A pipeline of records that has run two batches."""
+    """Return a pipeline of records that has run two batches."""
     batches = PaperBatches(orders(tmp_path))
     batches.run()
     batches.run()
@@ -335,7 +335,7 @@ def test_of_a_range_of_time_older_records_may_go_meanwhile(
 
 
 def commit_entry(written: Pipeline, **changes: Any) -> None:
-    """A commit whose entry is the newest one's but for these changes."""
+    """Commit an entry that differs from the newest one in these fields."""
     path = written.layout.table("bronze/orders")
     newest, table = read_ledger(path)[0].entry, DeltaTable(path)
     assert newest is not None

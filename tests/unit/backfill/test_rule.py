@@ -1,4 +1,4 @@
-"""The rule, cell by cell: what may be replaced by what, and what is refused with which way out."""
+"""The rule, cell by cell: the allowed replacements, and the refusals with their fixes."""
 
 from __future__ import annotations
 

@@ -25,7 +25,7 @@ def spans_of(numbers: set[int]) -> tuple[Span, ...]:
 
 
 def history(seed: int) -> PartitionFacts:
-    """A hub's partition from its first event to now: what Capture wrote of it, lost, wrote again."""
+    """Return a hub's partition with all its events, and those that Capture wrote, lost or wrote again."""
     chosen = random.Random(seed)
     end = chosen.choice([1, *chosen.choices(range(2, 120), k=9)])
     oldest = chosen.choice([0, end, *chosen.choices(range(end + 1), k=3)])
@@ -50,7 +50,7 @@ def history(seed: int) -> PartitionFacts:
 
 
 def _written(chosen: random.Random, name: str, first: int, stop: int) -> ArchiveFile:
-    """One file: also with some of the one before, a gap in itself, or numbers twice."""
+    """Return one file, perhaps with events of the previous file, a gap, or repeated numbers."""
     numbers = set(range(max(0, first - chosen.choice([0, 0, 0, 1, 7])), stop))
     if chosen.random() < 0.05:
         numbers.discard(chosen.choice(sorted(numbers)))

@@ -114,7 +114,7 @@ def test_a_staged_table_goes_back_to_what_finished_chunks_have_left(
 
 
 def test_what_a_killed_chunk_has_set_aside_is_gone_before_its_next_attempt(tmp_path: Path) -> None:
-    """Else a record that it rejected, and that is accepted now, would be published into both tables."""
+    """Without this, a rejected record that is accepted now would be published into both tables."""
     path = str(tmp_path / "quarantine/orders")
     DeltaTable.create(path, pa.schema([("offset", pa.int64())]))
     set_aside(path, 0, 7)

@@ -228,7 +228,7 @@ def test_a_generation_that_has_closed_no_window_does_not_tell_which_there_are(
 def test_a_past_of_a_topic_that_was_made_again_is_refused(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    """Its new records would be taken for those that the tables have."""
+    """The new records of the topic would be taken for those that the tables have."""
     hub = Hub(tmp_path, monkeypatch, source={"kafka": {"topic": "orders"}})
     hub.batches = replace(hub.batches, topic_ids=(("orders", "id-1"),))
     hub.finish()

@@ -33,7 +33,7 @@ def adding(folder: Path, source: dict[str, Any]) -> Pipeline:
 
 
 def ran(pipeline: Pipeline, generation: str, *ends: dict[str, Any], sources: dict[str, bytes]) -> Path:
-    """A checkpoint whose batch N ends at these offsets of each stream."""
+    """Return a checkpoint whose batch N ends at these offsets of each stream."""
     checkpoint = Path(pipeline.layout.checkpoint("orders", generation))
     write_checkpoint(checkpoint, [], range(len(ends)))
     (checkpoint / "sources/0/0").unlink()

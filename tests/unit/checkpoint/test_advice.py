@@ -16,7 +16,7 @@ from tidemill.checkpoint.doctor.measured_table import MANY_SMALL_FILES, Measured
 from tidemill.checkpoint.findings import Finding
 
 GB = 2**30
-# Of the pipeline that is measured: a trigger of 10 s, four cores, 4 GB, a limit of 1,000 records.
+# The measured pipeline has a trigger of 10 s, four cores, 4 GB, and a limit of 1,000 records.
 RUN = {"trigger": "10 seconds", "shuffle_partitions": 4}
 LIMIT = {"topic": "orders", "max_offsets_per_batch": 1000}
 SIZES = {"sizes": {"small": {"driver": {"cores": 4, "memory": "4g"}}}}
@@ -35,12 +35,12 @@ def measured(folder: Path, **keys: Any) -> Measured:
 
 
 def batches(**changes: Any) -> Change:
-    """All batches are so."""
+    """Return measured values in which all batches are like this."""
     return lambda m: replace(m, batches=[replace(batch, **changes) for batch in m.batches])
 
 
 def behind(first: int, last: int) -> Change:
-    """The backlog goes from one number to another."""
+    """Return measured values whose backlog changes from one number to another."""
 
     def change(m: Measured) -> Measured:
         step = (last - first) / (len(m.batches) - 1)
@@ -77,12 +77,12 @@ def both(*changes: Change) -> Change:
 
 
 def long(milliseconds: int, **more: Any) -> Change:
-    """Batches that take so long, nearly all of it for their work."""
+    """Return batches that take this long, nearly all of it for their work."""
     return batches(milliseconds=milliseconds, work_milliseconds=milliseconds - 50, **more)
 
 
 def table(small: int = MANY_SMALL_FILES, left: str = "") -> Change:
-    """One of its tables has so many small files, of 20 kB, and one large one."""
+    """Return measured values of a table with this number of 20 kB files and one large file."""
     found = MeasuredTable("bronze/orders", small + 1, small, 20_000 * small, left)
     return lambda m: replace(m, tables=[MeasuredTable("bronze/few", 20_000, 7, 7), found])
 
@@ -97,7 +97,7 @@ TABLE_AND_MORE = {"sinks": [{"delta": {"table": "bronze/orders"}}, {"foreach_bat
 SPLIT = {"source": {"kafka": {**LIMIT, "options": {"minPartitions": 8}}}}
 SLOW_FUNCTION = {"bronze/orders": 1_000, "foreach_batch:a:b": 9_000}
 
-# Rule, what is measured, the declaration, and what the advice must name.
+# Rule, measured values, the declaration, and the text that the advice must contain.
 Speaks = tuple[str, Change, dict[str, Any], dict[str, object], str]
 SPEAKS: list[Speaks] = [
     (

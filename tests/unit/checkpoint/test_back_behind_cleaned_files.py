@@ -1,4 +1,4 @@
-"""No verb goes back to where files would have to be read again that a cleaning has taken away."""
+"""No operation goes back to where files would have to be read again that a cleaning has taken away."""
 
 from __future__ import annotations
 

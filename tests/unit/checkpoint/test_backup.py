@@ -41,7 +41,7 @@ def test_a_backup_holds_the_checkpoint_and_says_where_the_tables_stood(orders: P
         original = orders.store.read(f"{orders.state}/g0001/{name}")
         assert copy is not None
         assert original is not None
-        # `metadata` is written, since a generation begins with an id of its own; all else is copied.
+        # `metadata` is written, because a generation begins with a new id. All other files are copied.
         assert copy == original or (name == "metadata" and json.loads(copy) == json.loads(original))
         assert (noted.size, noted.sha256) == (len(copy), hashlib.sha256(copy).hexdigest())
     assert read_manifest(orders.store, orders.resolved.layout, "orders", NAME) == taken
@@ -134,7 +134,7 @@ def test_a_stream_that_outruns_every_copy_is_refused_not_copied_in_part(tmp_path
 def backup_under_load(
     folder: Path, seed: int, retained: int, most_steps: int
 ) -> tuple[Manifest, BusyStore, str]:
-    # No table: how those stand is another test's question.
+    # There is no table, because another test covers the versions of tables.
     pipeline = declared(folder, sinks=[{"console": {}}])
     layout = pipeline.layout
     store = BusyStore(layout.root, layout.checkpoint("orders", "g0001"), seed, retained, most_steps)
@@ -144,7 +144,7 @@ def backup_under_load(
 
 
 def earlier_chain(taken: Manifest, partition: int) -> bool:
-    """The newest snapshot may not have been written yet; then the one before and all changes since."""
+    """Return True if the backup has the snapshot before the newest one, and all changes since."""
     version = taken.batch_id + 1
     snapshot = version // SNAPSHOT_EVERY * SNAPSHOT_EVERY - SNAPSHOT_EVERY
     changes = {f"state/0/{partition}/{v}.delta" for v in range(max(0, snapshot) + 1, version + 1)}

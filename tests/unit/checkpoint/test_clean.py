@@ -121,7 +121,7 @@ def test_what_spark_has_purged_cannot_be_gone_back_to(orders: LandedFiles) -> No
     for name in ("offsets/0", "commits/0"):
         orders.store.delete(f"{orders.checkpoint}/{name}")
     orders.read("z.json")
-    # As of now nothing is older than the window; the files themselves are.
+    # The entries are now newer than the window. Only the files are older.
     entries = f"{orders.checkpoint}/sources/0"
     for file in orders.store.list_files(entries):
         head, *lines = (orders.store.read(file.path) or b"").decode().split("\n")

@@ -55,7 +55,7 @@ def sink(**now: Any) -> dict[str, Any]:
 
 
 def windows_of(length: str) -> PlannedVersion:
-    """The notes of code that counts by windows."""
+    """Return the notes of code that counts by windows."""
     counts = Meaning(kind="Aggregate", keys=(f"window(at, {length})",), functions=("Count",))
     return PlannedVersion(meanings=(counts,), spark="4.2.0")
 

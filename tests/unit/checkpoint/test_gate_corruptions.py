@@ -19,12 +19,12 @@ from tidemill.spec.project import Pipeline
 from tidemill.storage.store import Store
 
 LAST = FIRST + 5
-# Refusals that no verb repairs: a foreign file is moved away by hand, a sink declared elsewhere.
+# Refusals that no operation repairs: a foreign file is moved away by hand, a sink declared elsewhere.
 NO_VERB = ("TIDE-CKPT-014", "TIDE-CKPT-028")
 
 
 def refused(stored: StoredStream, pipeline: Pipeline | None = None) -> str | None:
-    """Id of the refusal; None if it may start."""
+    """Return the id of the refusal; None if the pipeline may start."""
     facts = gather_facts(Store(stored.pipeline.layout.root), pipeline or stored.pipeline, "g0001")
     first = next((finding for finding in examine(facts) if finding.severity == "error"), None)
     if first is None:
@@ -93,7 +93,7 @@ def without_last_batches(stored: StoredStream) -> None:
 
 
 def taken_back_by_hand(stored: StoredStream) -> None:
-    """The same, and the table restored to the same batch: everything seems to agree."""
+    """Do the same and restore the table to the same batch, so that everything seems to agree."""
     without_last_batches(stored)
     stored.write_table(restored_to=1003 - FIRST + 1)
 
@@ -254,7 +254,7 @@ def temporary_files(stored: StoredStream) -> None:
 
 
 def no_twins(stored: StoredStream) -> None:
-    """An object store has none; a kill between a file and its twin leaves none."""
+    """Remove the checksum twins, as on an object store or after a kill between a file and its twin."""
     for twin in stored.checkpoint.rglob(".*.crc"):
         twin.unlink()
 

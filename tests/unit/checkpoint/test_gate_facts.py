@@ -122,7 +122,7 @@ def test_another_generation_and_another_pipeline_have_no_part_in_the_facts(
 
 
 def rewound(pipeline: Pipeline, store: Store) -> None:
-    """Batches 0-3 ran; a verb has taken checkpoint and table back to batch 1, into g0002."""
+    """Run batches 0-3, then rewind checkpoint and table to batch 1, into g0002."""
     write_checkpoint(checkpoint_of(pipeline), range(4), range(4))
     write_batches(pipeline, range(4))
     read_or_create_current(store, pipeline.layout, "orders")
@@ -198,7 +198,7 @@ def test_a_hold_forbids_the_start_until_it_is_dropped(pipeline: Pipeline, store:
     assert (refused.value.error_id, refused.value.runbook) == ("TIDE-CKPT-029", "hold")
     assert (refused.value.facts["hold"], refused.value.facts["by"]) == ("rewind-1", "anna")
     assert refused.value.fix == hold.to_do
-    # The verb that holds asks the gate at its end.
+    # The operation that holds asks the gate at its end.
     check(gather_facts(store, pipeline, "g0001"))
     drop_hold(store, pipeline.layout, "orders", "rewind-1")
     check_holds(store, pipeline.layout, "orders")
@@ -239,7 +239,7 @@ def test_a_damaged_status_keeps_nobody_from_starting(pipeline: Pipeline, store: 
 
 
 def test_a_lost_checkpoint_without_tables_is_refused_at_every_start(tmp_path: Path) -> None:
-    """Each refused driver leaves a status and a receipt of its own, which say nothing of batches."""
+    """Each refused driver leaves a separate status and receipt, which have no facts about batches."""
     pipeline = declared(tmp_path, sinks=[{"kafka": {"topic": "copies"}}])
     store = Store(pipeline.layout.root)
     for second, batch_id in enumerate((7, None, None)):
@@ -276,7 +276,7 @@ def receipt_of(second: int, batch_id: int | None) -> Receipt:
 def test_the_ledger_tells_of_backfills_before_the_first_start(
     tmp_path: Path, source: dict[str, Any], mode: dict[str, Any], to: int | None
 ) -> None:
-    """Of the one that went furthest; a later one repeated a part of it."""
+    """The fact is the end of the backfill that went furthest; a later one repeated a part of it."""
     pipeline = declared(tmp_path, source={"kafka": source}, sinks=[{"delta": {"table": TABLE, **mode}}])
     backfilled(pipeline, 0, 10)
     backfilled(pipeline, 2, 4)

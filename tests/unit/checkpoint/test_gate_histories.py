@@ -1,4 +1,4 @@
-"""No false refusal: whatever crashes, maintenance and our own verbs leave, the next driver may start."""
+"""No false refusal: whatever crashes, maintenance and our own operations leave, the next driver may start."""
 
 from __future__ import annotations
 

@@ -22,7 +22,7 @@ from tidemill.storage.store import Store
 
 
 def asked(facts: CheckpointFacts, oldest: int, end: int, **ids: str) -> CheckpointFacts:
-    """The same with what the broker says of partition 0 of `orders`."""
+    """Return the same with what the broker says of partition 0 of `orders`."""
     topics = TopicFacts({"orders": {"0": oldest}}, {"orders": {"0": end}}, ids)
     return replace(facts, source=replace(facts.source, topics=topics))
 
@@ -96,7 +96,7 @@ def test_partitions_that_are_gone_are_refused_and_new_ones_are_not() -> None:
 
 
 def reading_table(folder: Path, **keys: Any) -> Pipeline:
-    """A pipeline that reads `bronze/orders`, which has versions 0 to 4."""
+    """Return a pipeline that reads `bronze/orders`, which has versions 0 to 4."""
     source = {"delta": {"table": "bronze/orders", **keys}}
     pipeline = declared(folder, source=source, sinks=[{"delta": {"table": "silver/orders"}}])
     for number in range(5):
@@ -105,7 +105,7 @@ def reading_table(folder: Path, **keys: Any) -> Pipeline:
 
 
 def read_to(pipeline: Pipeline, version: int, table_id: str | None = None, snapshot: bool = False) -> None:
-    """The checkpoint of one batch that has read the table up to before `version`."""
+    """Write the checkpoint of one batch that has read the table up to before `version`."""
     path = pipeline.layout.table("bronze/orders")
     folder = Path(pipeline.layout.checkpoint("orders", "g0001"))
     write_checkpoint(folder, [], [0])
@@ -187,7 +187,7 @@ def test_files_that_vacuum_took_from_a_lagging_stream_are_refused(tmp_path: Path
 
 
 def test_changes_that_vacuum_took_from_a_lagging_stream_are_refused(tmp_path: Path) -> None:
-    """Of a commit that kept its changes only these are read; of another one the files that it touched."""
+    """Of a commit with stored changes only these are read, of other commits the files that they touched."""
     pipeline = reading_table(tmp_path, read_changes=True)
     path = Path(pipeline.layout.table("bronze/orders"))
     DeltaTable(str(path)).alter.set_table_properties({CHANGE_FEED: "true"})
@@ -215,7 +215,7 @@ def missing_files(pipeline: Pipeline) -> object:
 
 
 def reading_files(folder: Path) -> Pipeline:
-    """A pipeline over a folder: batch 0 has read a.txt; batch 1 of b.txt and c.txt was not finished."""
+    """Return a pipeline over a folder. Batch 0 has read a.txt; batch 1 of b.txt and c.txt is unfinished."""
     source = {"files": {"path": "in", "format": "text"}}
     pipeline = declared(folder, source=source, sinks=[{"console": {}}])
     checkpoint = Path(pipeline.layout.checkpoint("orders", "g0001"))

@@ -31,7 +31,7 @@ class Copying:
             (self.folder / name).write_bytes(content)
 
     def after(self, batch_id: int) -> dict[str, bytes]:
-        """Files of a copy, by path below it."""
+        """Return files of a copy, by path below it."""
         target = f"{self.store.root}/state/orders/g0002"
         reader = CheckpointReader(self.store, str(self.folder))
         copy_checkpoint(reader, batch_id, (target, "new"))
@@ -97,7 +97,7 @@ def entry(number: int) -> dict[str, Any]:
 
 
 def write_file_log(copying: Copying, newest: int, compacted: list[int], kept_from: int = 0) -> None:
-    """The log of a files source whose entries up to the first kept one were cleaned away."""
+    """Write the log of a files source without the entries before the first retained one."""
     for number in range(kept_from, newest + 1):
         held = range(number + 1) if number in compacted else [number]
         lines = ["v1", *(json.dumps(entry(n), separators=(",", ":")) for n in held)]

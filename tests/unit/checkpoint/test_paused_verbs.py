@@ -1,4 +1,4 @@
-"""A paused verb that another process finished or cancelled does no damage when it continues."""
+"""A paused operation that another process finished or cancelled does no damage when it continues."""
 
 from __future__ import annotations
 
@@ -12,7 +12,7 @@ from tests.support.patient import Patient
 from tests.support.paused_verb import PausedVerb, pause_verb
 from tidemill.checkpoint.procedure.journal import read_journal
 
-# In a process of its own: the sign of life, then the checkpoint's files.
+# Functions at which the process pauses: the heartbeat is written first, then the checkpoint's files.
 COPY = "tidemill.storage.store:Store.write"
 RESTORE = "tidemill.ledger.table_restore:restore_through_delta_rs"
 SWITCH = "tidemill.checkpoint.current:switch_generation"

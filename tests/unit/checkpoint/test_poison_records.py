@@ -50,7 +50,7 @@ def folder(tmp_path: Path) -> str:
 def test_a_record_is_kept_once_and_counts_for_its_topic_only(store: Store, folder: str) -> None:
     assert add_poison_record(store, folder, record(7, "LDtQT/eGRd+S8A")) is True
     assert add_poison_record(store, folder, record(7, "LDtQT/eGRd+S8A")) is False
-    # The same offset of a recreated topic.
+    # It is the same offset, but of a recreated topic.
     assert add_poison_record(store, folder, record(7, "/DtQT_eGRd-S8A")) is True
 
     def known(topic_ids: dict[str, str], generation: str = "g0001") -> list[str]:

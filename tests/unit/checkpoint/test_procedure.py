@@ -35,7 +35,7 @@ MOMENTS = ("hold", "journal", "epoch", *STEPS, "verify", "audit", "close", "rele
 
 
 class Place:
-    """A storage root, and a procedure that notes each step in a file of its own."""
+    """A storage root, and a procedure that records each step in a separate file."""
 
     def __init__(self, root: str) -> None:
         self.store, self.layout = Store(root), Layout(root)
@@ -125,7 +125,7 @@ def test_steps_that_are_done_are_not_repeated(place: Place) -> None:
 
 
 def test_a_step_that_is_noted_as_done_without_its_effect_is_repeated(place: Place) -> None:
-    """As older versions noted steps, which did not read back."""
+    """Older versions recorded steps without verifying their effect."""
     with pytest.raises(Killed):
         place.run(kill_at="second")
     place.store.delete(f"{place.layout.root}/notes/paint-1 first")
@@ -258,7 +258,7 @@ def test_a_repeated_command_continues_until_its_end_and_then_begins_anew(place: 
         with pytest.raises(Killed):
             place.run(place.procedure(first), kill_at=moment)
         assert derive(to=1) == first
-    # Whatever `verify` says of another request's notes is not the question here.
+    # This test is not about the result of `verify` for another request's notes.
     carry_out(place.store, place.layout, place.procedure(first), lambda: None)
     assert derive(to=1) != first
 

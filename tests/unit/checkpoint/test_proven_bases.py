@@ -1,4 +1,4 @@
-"""Claims of verbs, backups and the gate about a table are proven by its log, on the real command line."""
+"""The table's log proves what operations, backups and the gate claim about it, on the real command line."""
 
 from __future__ import annotations
 
@@ -87,7 +87,7 @@ VERBS: dict[str, Callable[[Patient], object]] = {
 
 @pytest.fixture(params=VERBS)
 def after_verb(request: pytest.FixtureRequest, patient: Patient) -> Patient:
-    """A verb has ended, and no batch followed."""
+    """Complete an operation without a following batch."""
     patient.ran(2)
     patient.has_backup()
     patient.went_on()
@@ -157,7 +157,7 @@ def test_after_a_reset_an_old_driver_writes_no_more(patient: Patient) -> None:
 
 
 def reads_files(patient: Patient) -> None:
-    """Four batches, of one file each."""
+    """Write four batches, of one file each."""
     patient.declare(FILES)
     for number in range(4):
         file = patient.drivers.folder / f".data/landing/orders/{number}.json"

@@ -29,7 +29,7 @@ def clinic(tmp_path: Path) -> Clinic:
 
 
 def reads_four_partitions(checkpoint: Path, batches: int, *, uneven: bool) -> None:
-    """Every batch reads 400 records, evenly or nearly all from one partition."""
+    """Write batches of 400 records each, from all partitions evenly, or nearly all from one."""
     step = {"0": 397, "1": 1, "2": 1, "3": 1} if uneven else dict.fromkeys("0123", 100)
     for batch_id in range(batches):
         ends = {partition: records * (batch_id + 1) for partition, records in step.items()}

@@ -23,7 +23,7 @@ def checkpoint(request: pytest.FixtureRequest, tmp_path: Path) -> Path:
 
 
 def reader(checkpoint: Path) -> CheckpointReader:
-    """A new one: each looks once."""
+    """Return a new reader, because each reader reads only once."""
     return CheckpointReader(Store(str(checkpoint.parent)), str(checkpoint))
 
 
@@ -82,7 +82,7 @@ def test_damage_to_any_file_that_spark_would_read_is_found(
 
 
 def is_made_up_for(file: Path) -> bool:
-    """In state format 1 Spark takes an older snapshot and more changes; here none is purged."""
+    """Return True if Spark can use an older snapshot and more changes instead, as in state format 1."""
     return file.suffix in (".zip", ".snapshot") and "_" not in file.name
 
 

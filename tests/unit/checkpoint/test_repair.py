@@ -19,7 +19,7 @@ from tidemill.checkpoint.verbs.repair import RepairFacts, gather_repair, plan_re
 from tidemill.errors import GateRefusedError
 from tidemill.ledger.entry import LedgerEntry, OffsetRange
 
-# What the gate knows of a checkpoint whose files are whole.
+# Facts of the gate about an undamaged checkpoint.
 HEALTHY = facts_of(2, 2, 2)
 
 
@@ -119,7 +119,7 @@ def test_a_file_that_contradicts_its_checksum_alone_is_written_again() -> None:
 
 @pytest.fixture
 def orders(store_place: StorePlace) -> PipelineOnDisk:
-    """A pipeline whose newest offsets a zombie has overwritten."""
+    """Return a pipeline whose newest offsets a zombie has overwritten."""
     orders = PipelineOnDisk(store_place).ran(3)
     orders.store.write(f"{orders.state}/g0001/offsets/2", offsets(35))
     orders.store.write(f"{orders.state}/g0001/offsets/.2.crc", b"crc\0 of the old one")

@@ -50,7 +50,7 @@ def plan(orders: PipelineOnDisk, wanted: int, declared_as: int) -> dict[str, Any
 
 
 def repartition(orders: PipelineOnDisk, kill_at: str = "") -> None:
-    """With a stand-in for Spark, that adds its batch."""
+    """Repartition with a stand-in for Spark that adds its batch."""
     layout = orders.resolved.layout
     request = Request("repartition", "orders", "repartition-1", "ann", "because")
     planned = plan_of(orders.store, layout, request, lambda: plan(orders, 4, 4))
@@ -84,7 +84,7 @@ def test_killed_anywhere_and_repeated_the_new_generation_has_sparks_batch(
     assert live is not None
     assert live.base is not None
     assert (live.base.generation, live.base.batch_id) == ("g0001", 3)
-    # Half of Spark's batch stays where it is; the repetition has begun in a folder of its own.
+    # Half of Spark's batch stays in its folder. The repetition has begun in a separate folder.
     assert live.generation == ("g0003" if moment == "in spark" else "g0002")
     assert CheckpointBatches(orders.store, f"{orders.state}/{live.generation}").commit_ids() == [0, 1, 2, 3]
     assert CheckpointBatches(orders.store, f"{orders.state}/g0001").commit_ids() == [0, 1, 2]

@@ -67,7 +67,7 @@ def test_partitions_come_in_the_order_of_their_numbers() -> None:
 
 
 def topic(topic_id: str, *oldest: int) -> TopicFacts:
-    """A topic that begins there, and has 60 records in each partition."""
+    """Return a topic that begins there, and has 60 records in each partition."""
     first = {str(number): offset for number, offset in enumerate(oldest)}
     return TopicFacts(
         {"orders": first}, {"orders": {p: o + 60 for p, o in first.items()}}, {"orders": topic_id}

@@ -39,7 +39,7 @@ def orders(store_place: StorePlace) -> PipelineOnDisk:
 
 @pytest.fixture
 def backup(orders: PipelineOnDisk) -> Manifest:
-    """A backup after batch 2; two more batches since."""
+    """Make a backup after batch 2, and run two more batches."""
     taken = take_backup(orders.store, orders.resolved, REQUEST)
     orders.ran_on(3, 5)
     return taken
@@ -195,7 +195,7 @@ def test_a_backup_can_be_restored_elsewhere(orders: PipelineOnDisk, backup: Mani
     carry_table(orders, elsewhere)
     restore(elsewhere, backup, origin=orders)
     assert elsewhere.ids == list(range(30))
-    # Not g0001, whose transactions the carried table knows.
+    # It cannot be g0001, because the copied table knows transactions of g0001.
     assert elsewhere.live == "g0002"
     elsewhere.ran_on(3, 4, generation="g0002")
     assert elsewhere.ids == list(range(40))

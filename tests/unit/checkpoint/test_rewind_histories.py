@@ -32,7 +32,7 @@ class RandomHistory:
         orders.ran(self.newest + 1)
 
     def go_on(self) -> None:
-        """Whatever comes next."""
+        """Run a random next step."""
         acts = (self.run, self.run, self.crash, self.compact, self.rewind, self.rewind, self.undo)
         self.chance.choice(acts)()
         check(gather_facts(self.orders.store, self.orders.resolved, self.orders.live))
@@ -64,13 +64,13 @@ class RandomHistory:
         self.to(self.chance.randint(0, self.newest))
 
     def undo(self) -> None:
-        """To an older generation, as it was when it was left."""
+        """Rewind to an older generation, as it was at its end."""
         if self.left:
             generation, newest = self.chance.choice(self.left)
             self.to(newest, generation)
 
     def to(self, batch_id: int, generation: str = "") -> None:
-        """Rewind, killed at some moments on the way."""
+        """Rewind with kills at some steps."""
         self.rewinds += 1
         self.left.append((self.orders.live, self.newest))
         target = Target(batch_id, generation=generation)

@@ -73,7 +73,7 @@ def test_no_more_than_the_checkpoint_holds() -> None:
     ],
 )
 def test_only_those_after_another_commit_but_the_first_of_them(other: LedgerEntry | None) -> None:
-    """The first one is where the copy begins: the table stood there without question."""
+    """The copy begins at the first batch, at which the table's version is known."""
     interrupted = table(*OWN[:8], other, *OWN[8:])
     assert chosen({"a": interrupted, "b": table(None, *OWN)}) == Stretch(LIVE, 8, 9)
 
@@ -145,7 +145,7 @@ def test_a_result_tells_rows_columns_and_what_was_left_out() -> None:
         "  left out  sinks[1] (kafka): a shadow writes tables alone",
     ]
     assert not found.is_same
-    # In a log the same, without what the rows hold.
+    # A log has the same lines without the contents of the rows.
     without = [line for line in found.lines() if not line.startswith("    ")]
     assert list(found.without_rows().lines()) == without
     assert "{1}" not in found.without_rows().model_dump_json()

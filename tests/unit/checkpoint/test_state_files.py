@@ -40,7 +40,7 @@ def format_1(batch_id: int) -> CommitsFile | None:
 
 
 def format_2(*, kept_from: int = 0, attempt: int = 1) -> CommitsOf:
-    """One operator, one partition, one store; Spark has purged what is older than `kept_from`."""
+    """Return one operator with one partition and one store, without files older than `kept_from`."""
 
     def commits(batch_id: int) -> CommitsFile | None:
         if batch_id < kept_from:

@@ -26,7 +26,7 @@ def block(kind: int, body: bytes, size: int = 0) -> bytes:
 
 
 def compressed(content: bytes) -> bytes:
-    """As Spark's library does it, in a few bytes where the content repeats itself."""
+    """Compress as Spark's library does; repeated content takes only a few bytes."""
     return block(COMPRESSED, Codec("lz4_raw").compress(content, asbytes=True), len(content))
 
 

@@ -132,7 +132,7 @@ def test_debug_does_not_show_a_value_that_was_refused(tidemill: CommandLine, pro
 
 
 def imported_by(*arguments: str, cwd: Path) -> set[str]:
-    """Top-level packages that one command line imports, in a process of its own."""
+    """Return the top-level packages that one command line imports, in a separate process."""
     script = (
         "import sys; from tidemill.cli.app import main; code = main(sys.argv[1:]); "
         "sys.stderr.write('\\n'.join({name.partition('.')[0] for name in sys.modules})); sys.exit(code)"

@@ -47,7 +47,7 @@ def tidemill(drivers: SmallProject, capsys: pytest.CaptureFixture[str]) -> Comma
 
 @pytest.fixture
 def digest(tidemill: CommandLine, drivers: SmallProject) -> str:
-    """A plan of four chunks, of which a driver that was stopped has done two."""
+    """Return a plan of four chunks, of which a driver that was stopped has done two."""
     digest = str(tidemill.json("backfill", "plan", "readings", *RANGE, "--chunk", "6h")["digest"])
     plane = drivers.plane()
     plan = load_plan(plane.store, plane.layout, "readings", digest)

@@ -61,12 +61,12 @@ def drivers(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Iterator[SmallPr
 
 
 def has_run(drivers: SmallProject, name: str) -> None:
-    """Its table exists, and its code was analysed: windows of an hour."""
+    """Create the table and the analysis of the code, with windows of an hour."""
     plane, pipeline = drivers.plane(), resolve_pipeline(drivers.environment, name)
     hour = timedelta(hours=1)
     window = EventWindow(kind="tumbling", length=hour, slide=hour, start_columns=("at",))
     keep_origin(plane.store, pipeline, RowOrigin(window=window, stateful=True))
-    # As the fake driver makes tables.
+    # Create the tables that the fake driver would create.
     for table in ("bronze/readings", f"silver/{name}"):
         write_deltalake(plane.layout.table(table), pa.table({"value": [1]}), mode="ignore")
 

@@ -57,7 +57,7 @@ def plan(tidemill: CommandLine, drivers: SmallProject) -> BackfillPlan:
 
 
 def stage(drivers: SmallProject, plan: BackfillPlan, **changes: Any) -> ProgressFile:
-    """All rows are staged, in one file."""
+    """Stage all rows, in one file."""
     plane = drivers.plane()
     progress = ProgressFile(plane.store, plane.layout, plan, "r")
     progress.change(chunks=1, staged_at=NOW, **changes)

@@ -1,4 +1,4 @@
-"""`tidemill checkpoint doctor` as a person and as CI use it."""
+"""`tidemill checkpoint doctor` as users and CI use it."""
 
 from __future__ import annotations
 

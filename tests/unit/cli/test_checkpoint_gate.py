@@ -18,7 +18,7 @@ TABLE = "bronze/orders"
 
 @pytest.fixture
 def ran(project: ConfProject) -> Path:
-    """`orders` has run two batches; returns its checkpoint. No broker answers."""
+    """Run two batches of `orders`, and return its checkpoint. No broker answers."""
     layout = project.resolve().layout
     checkpoint = Path(layout.checkpoint("orders", "g0001"))
     write_checkpoint(checkpoint, [0, 1], [0, 1])

@@ -23,7 +23,7 @@ sinks:
 
 @pytest.fixture
 def orders(project: ConfProject) -> PipelineOnDisk:
-    """The project's pipeline after five batches, and one that reads its table."""
+    """Return the project's pipeline after five batches, and one that reads its table."""
     project.write("conf/pipelines/orders.yaml", ORDERS)
     project.write("conf/pipelines/report.yaml", REPORT)
     return PipelineOnDisk(StorePlace("local", project.folder, {"root": ".data"})).ran(5)

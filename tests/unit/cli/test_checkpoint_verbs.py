@@ -1,4 +1,4 @@
-"""The verbs of `tidemill checkpoint` as one types them: plan first, then --apply, and all on record."""
+"""The operations of `tidemill checkpoint` as one types them: plan first, then --apply, and all on record."""
 
 from __future__ import annotations
 
@@ -33,7 +33,7 @@ WITHOUT_PAYLOAD = PIPELINE.replace("payload:\n  json: {schema: order.json}\n", "
 
 @pytest.fixture
 def orders(project: ConfProject) -> PipelineOnDisk:
-    """The project's pipeline after three batches."""
+    """Return the project's pipeline after three batches."""
     project.write("conf/pipelines/orders.yaml", WITHOUT_PAYLOAD)
     place = StorePlace("local", project.folder, {"root": ".data"})
     return PipelineOnDisk(place).ran(3)

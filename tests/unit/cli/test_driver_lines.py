@@ -11,7 +11,7 @@ from tidemill.cli.driver_lines import DriverLines
 
 OF_RUN = {"pipeline": "orders", "run_id": "r1", "level": "info", "timestamp": "2026-11-27T08:00:00Z"}
 
-# As Spark 4.2 begins.
+# First lines of Spark 4.2.
 START_OF_SPARK = [
     "WARNING: Using incubator modules: jdk.incubator.vector",
     "26/11/27 08:00:00 WARN Utils: Your hostname, h, resolves to a loopback address: 127.0.0.1",

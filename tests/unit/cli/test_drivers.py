@@ -1,4 +1,4 @@
-"""Verbs that start, stop and watch drivers, with real processes that run no Spark."""
+"""Operations that start, stop and watch drivers, with real processes that run no Spark."""
 
 from __future__ import annotations
 
@@ -403,7 +403,7 @@ def test_a_range_is_verified_by_a_part_of_spark_and_a_difference_is_exit_code_1(
 def test_a_backfill_that_a_closed_terminal_left_is_found_again(
     tidemill: CommandLine, drivers: SmallProject, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    """By its range, though a plan that was made now might be another one."""
+    """The range identifies the backfill, even if a plan made now would differ."""
     drivers.declare("readings", READINGS)
     drivers.hold_back("readings")
     digest = tidemill.json("backfill", "plan", "readings", *RANGE)["digest"]

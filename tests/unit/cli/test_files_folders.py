@@ -33,7 +33,7 @@ def folder_of(project: ConfProject, kind: str, more: str = "") -> Path:
 
 @pytest.fixture
 def parquet(project: ConfProject) -> Path:
-    """Two batches in the log, and a file of a batch that is being written."""
+    """Return two batches in the log, and a file of a batch that is being written."""
     folder = folder_of(project, "parquet")
     times = pa.array([datetime(2026, 1, 1, tzinfo=UTC)], pa.timestamp("us", "UTC"))
     for file, number in (("day=2026-01-01/a", 1), ("day=2026-01-02/b", 2), ("day=2026-01-02/c", 3)):
@@ -88,7 +88,7 @@ def test_of_batches_that_spark_has_compacted_the_ledger_has_one_line(
 ) -> None:
     entry_of(parquet, "9.compact", "day=2026-01-01/a.parquet", "day=2026-01-02/b.parquet")
     entry_of(parquet, "10", "day=2026-01-02/c.parquet")
-    # As long as the old entries are there, each batch has its own files.
+    # While the old entries exist, each batch has its own files.
     assert [one["batch_id"] for one in tidemill.json("ledger", "orders")] == [10, 9, 1, 0]
     for old in ("0", "1"):
         (parquet / "_spark_metadata" / old).unlink()

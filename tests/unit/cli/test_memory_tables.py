@@ -48,7 +48,7 @@ def stream(batch: int) -> bytes:
 
 
 def started(tidemill: CommandLine, drivers: SmallProject, name: str) -> None:
-    """A driver that runs, whose query is reported with the port that plays it."""
+    """Declare a pipeline and start its driver."""
     drivers.declare(name, COUNTS)
     assert tidemill("start", name) == 0, tidemill.out
 

@@ -33,7 +33,7 @@ class FullError(Exception):
 
 @pytest.fixture
 def terminal(monkeypatch: pytest.MonkeyPatch) -> StringIO:
-    """Standard error is a terminal; what it was sent."""
+    """Make standard error a terminal, and return its content."""
     return screen_of(monkeypatch, is_terminal=True)
 
 
@@ -61,7 +61,7 @@ def empty(sent: StringIO) -> None:
 
 @pytest.fixture
 def orders(project: ConfProject) -> PipelineOnDisk:
-    """The project's pipeline after three batches."""
+    """Return the project's pipeline after three batches."""
     project.write("conf/pipelines/orders.yaml", WITHOUT_PAYLOAD)
     return PipelineOnDisk(StorePlace("local", project.folder, {"root": ".data"})).ran(3)
 

@@ -29,7 +29,7 @@ THREE_ROWS = (
 
 @pytest.fixture
 def drivers(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Iterator[SmallProject]:
-    """`raw` feeds `clean`; `other` and the stream `live` stand apart."""
+    """Yield a project in which `raw` feeds `clean`; `other` and the stream `live` are independent."""
     monkeypatch.setenv("TIDEMILL_DRIVER_COMMAND", "tests.support.fake_driver:fake_driver_command")
     monkeypatch.setenv("PYTHONPATH", os.pathsep.join([str(ROOT), str(ROOT / "spark_apps")]))
     with small_project(tmp_path / "drivers") as made:

@@ -15,7 +15,7 @@ ID, COUNT = {"type": "string"}, {"type": "integer", "minimum": 0}
 
 @pytest.fixture
 def schemas(tidemill: CommandLine) -> dict[str, str]:
-    """Files by their names."""
+    """Return files by their names."""
     documents: dict[str, Any] = {
         "old.json": {"id": ID, "n": COUNT},
         "more.json": {"id": ID, "n": COUNT, "zone": ID},

@@ -68,7 +68,7 @@ class Canaries:
             self.project.write(f"conf/pipelines/{name}.yaml", yaml.safe_dump(document))
 
     def break_all(self) -> None:
-        """As people break them: cut off, expired, mixed up."""
+        """Break all secrets as users do: truncated, expired, mixed up."""
         self.patch.setenv("TIDEMILL_SECRET_HUB_CONNECTION", "Endpoint=sb://canary-key")
         self.patch.setenv("TIDEMILL_SECRET_HUB_CLIENT", "canary-that-is-wrong")
         self.entra.proof = "another"

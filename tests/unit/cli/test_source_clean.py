@@ -34,7 +34,7 @@ TWO_DAYS_AGO = time.time() - 2 * 24 * 3600
 
 @pytest.fixture
 def orders(project: ConfProject) -> LandedFiles:
-    """Two files that were read two days ago, and one that was not."""
+    """Return two files that were read two days ago, and one that was not."""
     project.write("conf/pipelines/orders.yaml", PIPELINE % "archive")
     landed = LandedFiles(project.resolve())
     landed.land("a.json", "b.json", "c.json")

@@ -58,7 +58,7 @@ def test_only_named_pipelines_are_checked(tidemill: CommandLine, project: ConfPr
 
 
 def findings(tidemill: CommandLine) -> dict[str, str]:
-    """Error ids of what is wrong, by name."""
+    """Return error ids of what is wrong, by name."""
     import json
 
     assert tidemill("validate", "--json") == 2

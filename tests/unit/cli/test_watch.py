@@ -1,4 +1,4 @@
-"""`tidemill watch`: what a person sees, line by line."""
+"""The output of `tidemill watch`, line by line."""
 
 from __future__ import annotations
 
@@ -45,7 +45,7 @@ def orders(first: int, last: int) -> pa.Table:
 
 @pytest.fixture
 def stream(project: ConfProject) -> ConfProject:
-    """A stream that has run, with a table of ten rows."""
+    """Return a stream that has run, with a table of ten rows."""
     project.write("conf/pipelines/sales.yaml", PIPELINE % "delta: {table: silver/orders}")
     layout = project.load().layout
     write_deltalake(layout.table("silver/orders"), orders(0, 10))

@@ -86,7 +86,7 @@ def test_a_bounded_run_that_failed_is_run_again_by_a_repeated_request(project: S
 def test_a_bounded_run_that_was_stopped_early_is_not_finished_and_a_retry_runs_it(
     project: SmallProject, behaviour: str
 ) -> None:
-    """As by a drained node: the driver ends clean, or is cut off, and has not done its work."""
+    """The node is drained: the driver ends clean or is cut off, and has not finished its work."""
     name, plane = project.declare("daily", INCREMENTAL), project.plane()
     project.behave(name, behaviour)
     run = DriverRun(name, "incremental", "run-1")
@@ -118,7 +118,7 @@ def test_two_bounded_runs_of_one_pipeline_do_not_share_a_driver(project: SmallPr
 
 
 def test_a_cleared_run_does_not_join_the_one_before_while_that_drains(project: SmallProject) -> None:
-    """As when its task was marked as failed, its driver was asked to stop, and a person clears the task."""
+    """The task was marked as failed, its driver was asked to stop, and then a user clears the task."""
     name, plane = project.declare("daily", INCREMENTAL), project.plane()
     project.hold_back(name)
     first = start_bounded(plane, DriverRun(name, "incremental", "run-1"))
@@ -157,7 +157,7 @@ PLAN = "0123456789ab"
 
 
 def backfill_at_work(project: SmallProject, name: str, request: str | None = None) -> StartedDriver:
-    """A backfill that waits until the test lets it go."""
+    """Return a backfill that waits until the test lets it go."""
     plane = project.plane()
     project.hold_back(name)
     driver = start_bounded(plane, backfill_run(name, PLAN, request))

@@ -10,7 +10,7 @@ from tidemill.spec.pipeline import PipelineSpec
 
 
 def pipeline(table: str, *reads: str, mode: str = "incremental") -> PipelineSpec:
-    """One that writes a table and reads others; of several the first is its stream."""
+    """Return a pipeline that writes a table and reads others, of which the first is its stream."""
     first, *joined = reads or ("bronze/landed",)
     sources = {"s0": {"delta": {"table": first}}}
     sources |= {f"s{n}": {"delta": {"table": t}, "as": "table"} for n, t in enumerate(joined, start=1)}

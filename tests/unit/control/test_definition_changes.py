@@ -63,7 +63,7 @@ def test_a_changed_definition_takes_the_place_of_the_running_one(project: SmallP
 
 
 def start_both(project: SmallProject) -> ControlPlane:
-    """Two streams, both deployed with another definition while they run."""
+    """Return two streams, both deployed with another definition while they run."""
     project.environ(RESTARTING)
     for name in ("first", "second"):
         project.declare(name)
@@ -89,7 +89,7 @@ def the_one(outcomes: list[Outcome], action: str) -> Outcome:
 
 def test_one_stream_after_the_other_gets_a_new_version_once_it_is_proven(project: SmallProject) -> None:
     plane = start_both(project)
-    # A driver that stands still drains until it goes on.
+    # A paused driver drains until it continues.
     signal_both(plane, signal.SIGSTOP)
     outcomes = reconcile_streams(project.plane())
     leads, follows = (the_one(outcomes, action).pipeline for action in ("stop", "leave"))

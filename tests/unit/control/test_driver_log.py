@@ -44,7 +44,7 @@ def test_each_line_is_read_once_however_often_somebody_looks(driver: StartedDriv
         write(driver, text)
         news = read_log_file(driver, position)
         shown.append(news.lines)
-        # As it waits in a database between two looks.
+        # Store the position and load it again, as the database does between two reads.
         position = LogPosition.model_validate(news.position.model_dump(mode="json"))
     assert shown == [["one", "two"], [], ["three"]]
 

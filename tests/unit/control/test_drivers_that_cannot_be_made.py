@@ -1,4 +1,4 @@
-"""A machine that makes no process: tried again for as long as it takes, red, and never a crash."""
+"""A machine that cannot start processes: it is retried without a limit, shown red, and never a crash."""
 
 from __future__ import annotations
 
@@ -29,14 +29,14 @@ TOO_LARGE = {"TIDEMILL_TEST": "x" * 200_000}
 
 
 def without_processes(project: SmallProject) -> ControlPlane:
-    """A control plane whose machine makes no process of a driver."""
+    """Return a control plane whose machine makes no process of a driver."""
     plane = project.plane()
     runtime = LocalRuntime(project.environment, fake_driver_command, {**project.variables, **TOO_LARGE})
     return replace(plane, runtime=runtime)
 
 
 def with_missing_program(project: SmallProject) -> ControlPlane:
-    """A control plane whose drivers' program is gone, as in the middle of an upgrade."""
+    """Return a control plane whose drivers' program is gone, as in the middle of an upgrade."""
 
     def command(environment: Environment, run: DriverRun) -> list[str]:
         return [str(project.folder / "no-python"), *fake_driver_command(environment, run)[1:]]

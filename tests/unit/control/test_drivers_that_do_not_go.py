@@ -99,7 +99,7 @@ def test_a_stop_fails_whoever_has_killed_the_driver_before_its_receipt(project: 
     driver = plane.running(name)
     assert driver is not None
     plane.runtime.drain(driver)
-    # As a kubelet does at the end of the grace period.
+    # Kill the driver as a kubelet does at the end of the grace period.
     plane.runtime.kill(driver)
     proof = carry_out(plane, request("stop"), 30, lambda _: None)
     assert (proof.state, proof.evidence["result"]) == ("failed", "killed")

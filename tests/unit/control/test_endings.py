@@ -33,7 +33,7 @@ AGAIN = StartedDriver(
 
 
 def ended(folder: Path, start: StartedDriver, exit_code: int, stopped_at: datetime) -> Ending:
-    """The ending of a start if this is the newest receipt of its run."""
+    """Return the ending of a start if this is the newest receipt of its run."""
     store, layout = Store(str(folder)), Layout(str(folder))
     result = "clean" if exit_code == 0 else "failed"
     receipt = Receipt(

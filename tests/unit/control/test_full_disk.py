@@ -19,7 +19,7 @@ NOTHING_FITS = 60
 SMALL_FILES = f"""
 import resource, runpy, signal, sys
 sys.dont_write_bytecode = True
-# As Python does at its start: a file that is too large is an error of its writer.
+# Python does the same at its start: writing a file that is too large raises an error.
 signal.signal(signal.SIGXFSZ, signal.SIG_IGN)
 resource.setrlimit(resource.RLIMIT_FSIZE, ({NOTHING_FITS}, {NOTHING_FITS}))
 del sys.argv[0]
@@ -28,7 +28,7 @@ runpy.run_module(sys.argv[0], run_name="__main__", alter_sys=True)
 
 
 def on_a_full_disk(environment: Environment, run: DriverRun) -> list[str]:
-    """The real driver, whose files the kernel keeps small."""
+    """Return the real driver, whose files the kernel keeps small."""
     program, _, *words = driver_command(environment, run)
     return [program, "-c", SMALL_FILES, *words]
 

@@ -48,7 +48,7 @@ def asking(verb: str = "fork") -> Asking:
 
 
 def drivers_of(patient: Patient) -> Iterator[str]:
-    """Command lines of drivers of this project that run."""
+    """Yield command lines of drivers of this project that run."""
     for process in Path("/proc").glob("[0-9]*/cmdline"):
         try:
             words = process.read_bytes().decode(errors="replace").split("\0")
@@ -75,13 +75,13 @@ def test_each_drill_recovers_is_measured_and_leaves_nothing_but_its_row(patient:
     assert {(row["drill"], row["outcome"], row["by"], row["run_id"]) for row in kept} == {
         (drill, "recovered", "ann", day["run_id"]) for drill in ("start", *drills)
     }
-    # The live pipeline goes on.
+    # The live pipeline continues.
     patient.went_on()
     assert patient.ids() == list(range(40))
 
 
 def test_in_a_pod_it_leaves_its_answer_on_storage_and_nothing_in_the_project(patient: Patient) -> None:
-    """Its program, as a pod runs it: the project is not its own to write to."""
+    """Run the program as in a pod, where it cannot write to the project."""
     patient.ran(2).has_broker()
     before, ids = files_of(patient), patient.ids()
     drivers, pipeline = patient.drivers, patient.pipeline
@@ -120,7 +120,7 @@ def test_what_a_killed_game_day_has_left_goes_before_the_next_copy_is_made(patie
     patient.ran(2).has_broker()
     killed = copied(patient.pipeline, asking())
     copy = killed.__enter__()
-    # Its block never ends, but its lock goes with its process.
+    # The block never ends, but the lock is released when the process ends.
     lock = copy.pipeline.environment.run_folder / "game_day.lock"
     lock.unlink()
     assert list(Path(copy.pipeline.layout.root).rglob("*"))

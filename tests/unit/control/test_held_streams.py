@@ -17,7 +17,7 @@ from tidemill.storage.store import Store
 
 
 def refused_by_a_hold(patient: Patient) -> None:
-    """A verb has the pipeline when its driver starts."""
+    """Let an operation hold the pipeline when its driver starts."""
     patient.ran(2)
     take_hold(*held(patient), Hold(id="rewind-1", by="ann", why="rewind: a wrong transform"))
     patient.driver_starts("run")

@@ -29,12 +29,12 @@ def care_for(clinic: Clinic, name: str = "orders") -> Care:
 
 
 def environment(clinic: Clinic, more: str) -> None:
-    """The environment of the clinic, and what it says besides."""
+    """Write the environment of the clinic with further lines."""
     clinic.project.write("conf/environments/local.yaml", f"{ENVIRONMENT}\n{more}\n")
 
 
 def backed_up(clinic: Clinic, times: int) -> None:
-    """A backup an hour, by hand."""
+    """Make one backup per hour by hand."""
     pipeline = clinic.project.resolve()
     for hour in range(times):
         take_backup(clinic.store, pipeline, BackupRequest("ann", "by hand", NOW + timedelta(hours=hour)))

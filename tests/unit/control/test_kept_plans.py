@@ -1,4 +1,4 @@
-"""Plans of verbs that the audit has kept, as a person reads them."""
+"""Plans of operations from the audit, in readable form."""
 
 from __future__ import annotations
 

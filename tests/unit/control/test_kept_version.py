@@ -1,4 +1,4 @@
-"""The files of a version that is kept: what they are, how large, and what is made of them later."""
+"""The files of a kept version: their selection, their size, and their later use."""
 
 from __future__ import annotations
 

@@ -28,7 +28,7 @@ from tidemill.errors import UnavailableError, UsageError
 
 @pytest.fixture
 def new_processes(monkeypatch: pytest.MonkeyPatch) -> None:
-    """Drivers are what they are for users, and no forks."""
+    """Start drivers as new processes, as for users, instead of forks."""
     monkeypatch.setattr("tidemill.control.local.local_launch.Popen", subprocess.Popen)
 
 

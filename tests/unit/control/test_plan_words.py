@@ -1,4 +1,4 @@
-"""Plans of verbs in words: what they say must agree with itself."""
+"""Plans of operations in words: what they say must agree with itself."""
 
 from __future__ import annotations
 
@@ -14,7 +14,7 @@ TABLE = "bronze/orders"
 
 
 def plan_of_reset(topic_id: str) -> dict[str, Any]:
-    """From the earliest record of a topic of 60, of which 50 were read when it had the id `old`."""
+    """Return a plan that resets to the earliest of 60 records; 50 were read from the topic with id `old`."""
     now = TopicFacts({"orders": {"0": 0}}, {"orders": {"0": 60}}, {"orders": topic_id})
     start = {"orders": {"0": 0}}
     rows = compare(Beginning(start), {TABLE: ReadBefore({"orders": {"0": 50}}, {"orders": "old"})}, [now])

@@ -34,7 +34,7 @@ def child() -> Iterator[subprocess.Popen[bytes]]:
 
 @pytest.fixture(params=["/proc", "ps"])
 def either_way(request: pytest.FixtureRequest, monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> None:
-    """Linux' way, and the one of systems without /proc."""
+    """Run the test in the way of Linux, and of systems without /proc."""
     if request.param == "ps":
         monkeypatch.setattr(process_identity, "BOOT_ID_FILE", tmp_path / "missing")
 
@@ -168,7 +168,8 @@ def test_a_detached_process_keeps_no_lock_or_pipe_of_its_starters_open(tmp_path:
     identity = start_detached(SLEEP, tmp_path / "log")
     try:
         os.close(writer)
-        # With the other end closed everywhere, reading ends at once; pytest's timeout is for the other case.
+        # Reading ends at once if no process has the other end open. Otherwise pytest's timeout fails the
+        # test.
         assert os.read(reader, 1) == b""
     finally:
         os.close(reader)

@@ -215,7 +215,7 @@ def test_an_unavailable_source_is_tried_for_ever_with_a_bounded_wait() -> None:
 
 
 def test_a_wait_is_the_same_each_time_and_between_half_the_delay_and_all_of_it() -> None:
-    # As it was computed once: a restarted Airflow, or another machine, must not see another wait.
+    # The wait must not depend on the process: a restarted Airflow or another machine computes the same.
     assert [round(backoff("orders", count, POLICY).total_seconds(), 2) for count in (1, 2, 3, 9)] == WAITS
     for count in range(1, 200):
         assert POLICY.delay(count) / 2 <= backoff("orders", count, POLICY) <= POLICY.delay(count)
@@ -324,7 +324,7 @@ def test_a_fenced_driver_is_started_again_when_the_newer_one_is_silent(newest: S
 
 
 def test_a_newer_driver_has_time_to_be_heard_of_after_it_has_fenced_off_ours() -> None:
-    # The status is still the last words of ours.
+    # The status is still the last one of this stream's driver.
     fenced = (ending(75, ago(minutes=1), epoch=7),)
     assert decide(endings=fenced, newest_status=status(7, ago(minutes=1))).action == "leave"
 

@@ -26,7 +26,7 @@ def told(rounds: list[list[Outcome]]) -> list[list[str]]:
     """Return the notifications after each of several reconciliations, a minute apart."""
     report, all_news = Report(), []
     for number, outcomes in enumerate(rounds):
-        # As it is kept between two runs of the DAG.
+        # Store the report and load it again, as between two runs of the DAG.
         before = Report.model_validate_json(report.model_dump_json())
         report = report_of(before, outcomes, NOW + number * MINUTE)
         all_news.append([str(change) for change in changes(before, report)])

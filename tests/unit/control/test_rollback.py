@@ -35,13 +35,13 @@ class Rolling:
         self.project.declare(name, STREAM.replace("rate: {}", f"rate: {{rows_per_second: {rows}}}"))
 
     def visits(self, after: timedelta = timedelta(0)) -> dict[str, Outcome]:
-        """One reconciliation."""
+        """Return one reconciliation."""
         later = datetime.now(UTC) + after
         outcomes = reconcile_streams(self.project.plane(), AT_ONCE, clock=lambda: later)
         return {outcome.pipeline: outcome for outcome in outcomes}
 
     def visit(self, after: timedelta = timedelta(0)) -> Outcome:
-        """The same; what it did about the stream."""
+        """Visit the stream once, and return the outcome."""
         return self.visits(after)[NAME]
 
     def until(self, action: str) -> Outcome:
@@ -57,7 +57,7 @@ class Rolling:
 
     @property
     def version(self) -> str:
-        """Digest of the version that runs."""
+        """Return digest of the version that runs."""
         driver = self.plane.running(NAME)
         assert driver is not None
         return driver.digest
@@ -77,11 +77,11 @@ class Rolling:
         return status.state == state and (not committed or status.batch_committed_at is not None)
 
     def until_progress(self) -> None:
-        """The driver that runs has committed."""
+        """Wait until the running driver has committed."""
         eventually(lambda: self.says("running", committed=True), "the driver commits")
 
     def replace_by(self, rows: int, behaviour: str) -> None:
-        """Deploy another version, whose driver does this; until it was started."""
+        """Deploy another version, whose driver does this, and reconcile until it was started."""
         self.project.behave(NAME, behaviour)
         self.declare(rows)
         assert self.visit().decision.action == "stop"
@@ -89,7 +89,7 @@ class Rolling:
         assert self.visit().decision.action == "start"
 
     def go_back(self) -> None:
-        """Deploy a version that is refused; until the one before has made a batch."""
+        """Deploy a refused version, and reconcile until the previous one has made a batch."""
         self.replace_by(2, "exit 65")
         self.until("return")
         self.project.behave(NAME, "run")
@@ -221,7 +221,7 @@ def test_the_version_before_has_its_own_code(project: SmallProject) -> None:
     assert rolling.version == good
     (folder,) = (rolling.plane.environment.run_folder / "versions").iterdir()
     assert (folder / "spark_apps/transforms/orders.py").read_text() == GOOD
-    # Its tables and its checkpoint are where they were.
+    # The tables and the checkpoint are unchanged.
     rolling.until_progress()
 
 

@@ -36,7 +36,7 @@ TAKEOVER = ("control", "takeover", "--apply", "--reason", "the other machine is 
 
 @pytest.fixture
 def project(project: SmallProject) -> SmallProject:
-    """Its environment names its root by a full path."""
+    """Return a project whose environment names its root by a full path."""
     project.environ(f"root: {project.folder}/.data\nkafka: {{bootstrap_servers: 'localhost:1'}}\n")
     project.declare("orders")
     return project
@@ -44,7 +44,7 @@ def project(project: SmallProject) -> SmallProject:
 
 @pytest.fixture
 def other(project: SmallProject, tmp_path: Path) -> Iterator[SmallProject]:
-    """Another checkout, whose environment names the same root."""
+    """Yield another checkout, whose environment names the same root."""
     with small_project(tmp_path / "other") as made:
         made.environ(project.environment.file.read_text())
         made.declare("orders")
@@ -55,14 +55,14 @@ def other(project: SmallProject, tmp_path: Path) -> Iterator[SmallProject]:
 def elsewhere(
     other: SmallProject, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
 ) -> CommandLine:
-    """The command line of the other checkout."""
+    """Return the command line of the other checkout."""
     monkeypatch.setenv("TIDEMILL_DRIVER_COMMAND", "tests.support.fake_driver:fake_driver_command")
     monkeypatch.setenv("PYTHONPATH", os.pathsep.join([str(ROOT), str(ROOT / "spark_apps")]))
     return CommandLine(other.folder, capsys.readouterr)
 
 
 def at_work(project: SmallProject) -> ControlPlane:
-    """The project's control plane, whose driver has committed a batch."""
+    """Return the project's control plane, whose driver has committed a batch."""
     plane = project.plane()
     assert by_name(reconcile_streams(plane)) == {"orders": "start"}
     assert settled(plane, Goal(pipeline="orders", kind="progress")).state == "done"
@@ -70,7 +70,7 @@ def at_work(project: SmallProject) -> ControlPlane:
 
 
 def owner_of(project: SmallProject) -> str:
-    """The control plane of a project, as errors name it."""
+    """Return the control plane of a project, as errors name it."""
     folder = project.environment.run_folder
     return f"local, {folder}, id {local_identity.local_identity(folder).id[:8]}"
 
@@ -88,7 +88,7 @@ def actions(plane: ControlPlane) -> list[Callable[[], object]]:
 
 
 def taken_over(project: SmallProject) -> None:
-    """Its control plane has taken the root over."""
+    """Let the control plane of the project take over the root."""
     plane = project.plane()
     take_over(plane, plan_takeover(plane, datetime.now(UTC)), "ann", "a test")
 

@@ -1,4 +1,4 @@
-"""Parts of a verb that need Spark: run once, found again, and their errors are the verb's own."""
+"""Parts of an operation that need Spark: run once, found again, and their errors are the operation's own."""
 
 from __future__ import annotations
 
@@ -90,7 +90,7 @@ def test_a_part_that_leaves_nothing_is_told_with_the_end_of_its_log(place: Place
     assert "no Java here" in str(failed.value.facts["said"])
 
 
-# What a command line does; a test kills it.
+# Program that does the same as a command line; a test kills it.
 COMMAND_LINE = """
 import sys
 from pathlib import Path

@@ -1,4 +1,4 @@
-"""The wish that stands: of several requests the one that was asked last, whenever they are carried out."""
+"""The wish that is in force: of several requests the last one, in whatever order they are carried out."""
 
 from __future__ import annotations
 

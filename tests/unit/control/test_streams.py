@@ -252,7 +252,7 @@ def test_a_hung_driver_is_asked_to_end_then_killed_and_another_one_takes_its_pla
     proof = settled(plane, Goal(pipeline=name, kind="progress"))
     project.behave(name, "run")
     assert by_name(reconcile_streams(plane)) == {name: "leave"}
-    # Its last sign of life is older than a driver may be silent.
+    # The last sign of life of the driver is too old.
     monkeypatch.setattr("tidemill.engine.liveness.LEAST_SILENCE", timedelta(seconds=2))
     monkeypatch.setattr("tidemill.engine.liveness.SILENT_TRIGGERS", 0)
 
@@ -280,7 +280,7 @@ def test_a_driver_that_could_write_no_receipt_ends_as_its_heartbeat_says(project
     ending = plane.last_ending(name)
     assert ending is not None
     assert (ending.result, ending.exit_code, ending.cause) == ("failed", 69, "exit 69, TIDE-TEST-001")
-    # It is tried again for as long as it takes, and never held.
+    # The start is retried without a limit, and the stream is never held.
     assert class_of(ending) == "unavailable"
 
 

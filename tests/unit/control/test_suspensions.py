@@ -72,7 +72,7 @@ def test_without_a_moment_it_stays_suspended_until_it_is_resumed(project: SmallP
     assert outcome.decision.reason == "suspended until it is resumed by ann"
     assert carried_out(plane, "resume") == "done"
     assert plane.running(name) is not None
-    # As a script does that resumes all streams.
+    # Resume again, as a script does that resumes all streams.
     assert carried_out(plane, "resume") == "done"
 
 
@@ -160,7 +160,7 @@ def test_a_repeated_suspension_neither_lasts_longer_nor_stops_what_has_come_back
     with pytest.raises(UsageError) as caught:
         begin(plane, passed)
     assert caught.value.error_id == "TIDE-CTRL-020"
-    # Who still waits for the drain sees that it is over.
+    # A request that still waits for the drain sees that it has ended.
     assert prove(plane, Goal(pipeline=name, kind="stopped", until=passed.until)).state == "done"
     assert plane.running(name) is not None
 

@@ -61,7 +61,7 @@ class Upgraded:
         return None if running is None else running.run_id
 
     def restart(self, run_id: str) -> Proof:
-        """As a person asks for it."""
+        """Request a restart as a user does."""
         return carry_out(self.plane(), restart_request(run_id), 60, self.told.append)
 
     def parts(self) -> int:

@@ -1,4 +1,4 @@
-"""The forms of the verbs: strict, and the same arguments as on the command line."""
+"""The forms of the operations: strict, and the same arguments as on the command line."""
 
 from __future__ import annotations
 
@@ -15,10 +15,10 @@ from tidemill.control.procedures.parts import PROCEDURES
 from tidemill.control.procedures.verb_forms import FORMS
 from tidemill.errors import UsageError
 
-# Verbs of the command line that only look.
+# Commands that only read.
 LOOKING = {"inspect", "gate", "doctor"}
 
-# A form of each verb that is filled in well.
+# A valid form of each operation.
 GOOD: dict[str, dict[str, Any]] = {
     "backup": {},
     "hold": {"id": "deploy"},

@@ -31,7 +31,7 @@ def _no_pause(monkeypatch: pytest.MonkeyPatch) -> None:
 
 
 def at_work(project: SmallProject, *names: str) -> ControlPlane:
-    """Streams that have committed a batch."""
+    """Return streams that have committed a batch."""
     for name in names:
         project.declare(name)
     plane = project.plane()

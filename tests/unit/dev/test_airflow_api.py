@@ -22,7 +22,7 @@ from tidemill.dev.airflow_standalone import AirflowServer, make_driver_pool
 from tidemill.dev.ports import LOOPBACK
 from tidemill.errors import UnavailableError
 
-# As Airflow 3.3 answers for any error of its database.
+# Response of Airflow 3.3 to any error of its database.
 BUSY = {"detail": {"reason": "Database error", "statement": "hidden", "orig_error": "hidden"}}
 
 

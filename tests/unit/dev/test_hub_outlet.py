@@ -38,7 +38,7 @@ def target(peer: HubFactsPeer, hub: str = "readings") -> HubTarget:
 
 
 def by_device(batches: list[tuple[str | None, list[bytes]]]) -> dict[str | None, list[bytes]]:
-    """The events of each partition key, in the order in which they came."""
+    """Return the events of each partition key, in the order in which they came."""
     found: dict[str | None, list[bytes]] = defaultdict(list)
     for key, bodies in batches:
         found[key] += bodies

@@ -1,4 +1,4 @@
-"""Before each query: holds, gate, and what the broker says."""
+"""The checks before each query: holds, gate, and the broker's facts."""
 
 from __future__ import annotations
 

@@ -37,7 +37,7 @@ CASES = {
         "Detected schema change in version 7",
     ),
     "a mount of the storage root is gone": (
-        # As obstore words it.
+        # This is the message of obstore.
         OSError(
             "Generic LocalFileSystem error: Unable to open file /lake/state/orders/status.json: "
             "Transport endpoint is not connected (os error 107)"

@@ -21,7 +21,7 @@ from tidemill.engine.classify import classify
 from tidemill.engine.diagnoses import DIAGNOSES, diagnosis_of, error_classes
 from tidemill.jars import spark_jars
 
-# Where the jars keep their error classes, and of which of them the table names all.
+# Files with the error classes in the jars, and the classes of which the table names all members.
 SPARK = "error/error-conditions.json"
 WHOLE = (
     "error/delta-error-classes.json",
@@ -92,7 +92,7 @@ def test_each_id_of_the_table_has_a_diagnosis_with_a_fix() -> None:
 
 
 def test_an_error_that_ends_with_a_new_id_has_a_runbook() -> None:
-    """Except for what goes on by itself, and for a bug."""
+    """Exceptions are errors after which the driver continues by itself, and bugs."""
     bare = {error_id for error_id, diagnosis in DIAGNOSES.items() if not diagnosis.runbook}
     assert bare == {"TIDE-INT-001", "TIDE-SRC-006", "TIDE-SRC-007", "TIDE-SRC-009", "TIDE-SINK-002"}
 

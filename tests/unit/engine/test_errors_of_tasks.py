@@ -1,4 +1,4 @@
-"""An error of ours that was raised in a task comes back to the driver as text, and is ours again."""
+"""A Tidemill error raised in a task reaches the driver as text, and becomes a Tidemill error again."""
 
 from __future__ import annotations
 

@@ -48,7 +48,7 @@ def test_a_batch_of_before_columns_were_told_is_finished() -> None:
 
 
 def test_a_batch_is_finished_without_the_records_that_it_was_begun_without() -> None:
-    """Its quarantine is committed already: another record would be in neither."""
+    """The quarantine is already committed, so another rejected record would be in no table."""
     began, now = entry(None, ("orders-0-1",)), entry(None, ("orders-0-1", "orders-0-7"))
     with pytest.raises(GateRefusedError) as refused:
         check_same_code(now, {"quarantine": began}, ["bronze/orders"])
@@ -92,7 +92,7 @@ BOTH = {"quarantine": aside(a="1", b="2")}
         # Nothing went to the quarantine: what goes there now of a written table would be in both.
         ({"a": aside(a="0", b="0")}, ["b"], aside(a="7", b="0"), ["a"]),
         ({"a": aside(a="0", b="0")}, ["b"], aside(a="0", b="7"), []),
-        # Of before digests were kept, or without expectations.
+        # Entries from before digests were stored, or without expectations.
         ({"quarantine": aside()}, ["a"], aside(a="7"), []),
         ({"a": aside()}, ["b"], aside(), []),
         ({}, ["a"], aside(a="7"), []),

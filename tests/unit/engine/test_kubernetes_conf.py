@@ -26,7 +26,7 @@ KUBERNETES = {
 
 
 def on_kubernetes(folder: Path, name: str = "orders", **kubernetes: Any) -> Pipeline:
-    """A pipeline of a size with executors."""
+    """Return a pipeline of a size with executors."""
     environment = {
         "runtime": "kubernetes",
         "root": "/data/lake",
@@ -60,7 +60,7 @@ def conf(tmp_path: Path) -> dict[str, str]:
         ("spark.network.crypto.enabled", "true"),
         ("spark.network.crypto.cipher", "AES/GCM/NoPadding"),
         ("spark.network.crypto.saslFallback", "false"),
-        # Else an executor does not read the secret's file.
+        # Without this, an executor does not read the secret's file.
         (
             "spark.executorEnv.JAVA_TOOL_OPTIONS",
             "-Dspark.master=k8s://https://kubernetes.default.svc:443",
@@ -70,7 +70,7 @@ def conf(tmp_path: Path) -> dict[str, str]:
         ("spark.dynamicAllocation.minExecutors", "1"),
         ("spark.dynamicAllocation.maxExecutors", "3"),
         ("spark.dynamicAllocation.shuffleTracking.enabled", "false"),
-        # Also those that hold a block of a table's snapshot, which by default stay for ever.
+        # The second timeout is for executors that hold a block of a table's snapshot. By default they stay.
         ("spark.dynamicAllocation.executorIdleTimeout", "120s"),
         ("spark.dynamicAllocation.cachedExecutorIdleTimeout", "120s"),
         ("spark.decommission.enabled", "true"),

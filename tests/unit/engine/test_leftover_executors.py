@@ -40,7 +40,7 @@ class _Handler(BaseHTTPRequestHandler):
         self.end_headers()
 
     def log_message(self, *arguments: object) -> None:
-        """Nothing."""
+        """Log nothing."""
 
 
 @pytest.fixture

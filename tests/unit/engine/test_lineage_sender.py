@@ -1,4 +1,4 @@
-"""Lineage of a running driver: no batch waits for it, and what was missed comes from the ledger."""
+"""Lineage of a running driver: no batch waits for it, and missed events come from the ledger."""
 
 from __future__ import annotations
 
@@ -109,7 +109,7 @@ def test_a_batch_that_others_wrote_or_that_is_at_work_is_not_told(
     # This driver found it written.
     sender.wrote(BatchResult(0, {TABLE: Written(False)}, 0))
     write(batches, sender)
-    # Of the next one only this table is written by now.
+    # Only this table of the next batch is written so far.
     batches.write(batches.plan(), TABLE)
     sender.wrote(BatchResult(1, {TABLE: Written(True, 10, 2)}, 0))
     sender.ends(RECEIPT)
@@ -124,7 +124,7 @@ def test_a_silent_service_delays_no_batch_and_the_end_not_for_long(
     sender = sender_of(batches)
     sender.begins(STATUS)
     eventually(lambda: service.events, "the first event is on its way")
-    # Each returns while the service still holds the first event.
+    # Each call returns while the service still holds the first event.
     for _ in range(3):
         write(batches, sender)
     with capture_logs() as logs:

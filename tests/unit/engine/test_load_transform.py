@@ -15,7 +15,7 @@ from tidemill.engine.transform import load_transform
 def test_a_changed_file_is_loaded_anew_though_size_and_time_are_the_same(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    """As of files that a deployment writes in one second, or gives one time."""
+    """A deployment may write several files in one second, or give them the same time."""
     monkeypatch.setattr(sys, "dont_write_bytecode", False)
     file = tmp_path / "spark_apps/transforms/orders.py"
     file.parent.mkdir(parents=True)

@@ -74,7 +74,7 @@ def test_a_driver_says_which_dag_run_has_started_it_if_its_run_id_does_not(
 ) -> None:
     assert run_in_log("orders", "stream-1", {}) == {"pipeline": "orders", "run_id": "stream-1"}
     monkeypatch.setenv("TIDEMILL_DAG_RUN", "tidemill_streams manual-1")
-    # Its first line, and here its last.
+    # Check the first line of the exception, which is here also the last.
     where = ("--project", str(tmp_path), "--env", "none", "--pipeline", "orders")
     assert driver.main([*where, "--mode", "stream", "--run-id", "stream-1"]) != 0
     line = json.loads(capfd.readouterr().err)

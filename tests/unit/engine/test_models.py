@@ -43,7 +43,7 @@ def registry() -> Iterator[FakeModelRegistry]:
 
 
 def saved(folder: Path, flavour: str = "python_function", data: bytes = b"tree") -> Path:
-    """A folder as MLflow saves it."""
+    """Return a folder as MLflow saves it."""
     for name, content in {"MLmodel": MLMODEL.format(flavour=flavour).encode(), "data/a b.pkl": data}.items():
         file = folder / name
         file.parent.mkdir(parents=True, exist_ok=True)
@@ -72,7 +72,7 @@ def refused(project: ConfProject, kind: type[TidemillError]) -> tuple[str, dict[
 
 def test_a_model_is_known_by_the_digest_that_sha256sum_tells(tmp_path: Path) -> None:
     folder = saved(tmp_path / "fraud")
-    # In the order of bytes, A before a, and neither of them as words are sorted.
+    # Files are sorted by bytes, so upper case comes before lower case.
     for name in ("B", "a", "data.txt", "data/_x", "data/.hidden"):
         (folder / name).write_text(name)
     command = r"find . -type f -printf '%P\0' | LC_ALL=C sort -z | xargs -0 sha256sum | sha256sum"
@@ -170,7 +170,7 @@ def test_a_registered_model_is_found_by_alias_version_and_stage(
     assert {**variables, "MLFLOW_DISABLE_TELEMETRY": "true"} == dict(os.environ)
     registry.versions["fraud"][1] = registry.versions["fraud"][0]
     before, now = code_of(pipeline), code_of(found(project))
-    # What decides about records is another thing now, which only a driver knows.
+    # The code that decides about records has changed, which only a driver knows.
     assert (now.digest, now.rules != before.rules) == (before.digest, True)
     # A pinned digest is also checked.
     declare(project, f"uri: models:/{name}, digest: {model.digest}", url=registry.url, token="mlflow")

@@ -180,7 +180,7 @@ def test_the_time_at_each_sink_is_kept_of_as_many_batches_as_there_is_progress_o
         ticks = iter([10.0, 10.25, 20.0, 20.5, 30.0, 30.001])
         times = SinkTimes(lambda ticks=ticks: next(ticks))
         times.reader = "bronze/orders"
-        # Of each sink, making ready and committing.
+        # Time the preparation and the commit of each sink.
         for output in ("bronze/orders", "console", "bronze/orders"):
             with times.at(output):
                 pass

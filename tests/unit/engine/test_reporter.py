@@ -162,7 +162,7 @@ def batch(number: int, at: str, read: int) -> dict[str, Any]:
     return {"batchId": number, "timestamp": at, "sources": [source]}
 
 
-# Of a batch that wrote, left out a late row and set two aside.
+# Result of a batch that wrote rows, dropped a late row and quarantined two.
 BATCH = BatchResult(7, {}, 2, late=1)
 
 

@@ -49,7 +49,7 @@ def batches_of(run: RunContext) -> CheckpointBatches:
 
 
 def noted_ahead(run: RunContext, *numbers: int, committed: list[int]) -> None:
-    """A checkpoint of continuous processing that was killed: some notes are not committed."""
+    """Write a checkpoint of killed continuous processing, in which some notes are not committed."""
     folder = Path(run.checkpoint)
     write_checkpoint(folder, planned=[], committed=committed)
     for number in (*committed, *numbers):

@@ -165,7 +165,7 @@ class LateDriver:
         self.commit()
 
     def closed_out(self, patient: Patient) -> None:
-        """Move the pipeline to another generation with a verb."""
+        """Move the pipeline to another generation with an operation."""
         self._is_late(patient)
         verb = ("checkpoint", "rewind", "orders", "--to", "0", "--reason", "x", "--apply")
         assert patient.tidemill(*verb) == 0, patient.tidemill.err

@@ -1,4 +1,4 @@
-"""The command that the fix of a refused or interrupted verb names solves the problem."""
+"""The command that the fix of a refused or interrupted operation names solves the problem."""
 
 from __future__ import annotations
 

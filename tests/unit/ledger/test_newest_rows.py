@@ -18,7 +18,7 @@ START = datetime(2026, 1, 1, tzinfo=UTC)
 
 
 def view(folder: Path, rows: dict[str, Sequence[Any]], wanted: Wanted) -> TableView:
-    """Of a table with a file for each two rows."""
+    """Return the view of a table with one file per two rows."""
     layout, table = Layout(str(folder)), pa.table(rows)
     for begin in range(0, table.num_rows, 2):
         write_deltalake(layout.table("silver/t"), table.slice(begin, 2), mode="append")
@@ -75,6 +75,6 @@ def test_a_plot_of_a_large_table_is_of_some_of_its_rows_and_says_of_which(
     points: list[tuple[str, float]],
 ) -> None:
     found = view(tmp_path, rows, wanted)
-    # Of a time the minute is enough to know it by.
+    # The minute is enough to identify a time.
     told = [(point.label[14:16] or point.label, point.value) for point in found.points]
     assert (found.title, told) == (title, points)

@@ -13,7 +13,7 @@ from tidemill.ledger.read import Commit
 from tidemill.names import ASIDE_OUTPUTS, QUARANTINE_OUTPUT
 
 FIRST = Side("orders", {"g0001": None})
-# g0002 goes on from batch 1 of g0001.
+# g0002 continues from batch 1 of g0001.
 SECOND = Side("orders", {"g0001": 1, "g0002": None})
 
 
@@ -22,7 +22,7 @@ def entry(number: int | None, generation: str = "g0001", **changes: object) -> L
 
 
 def begins(number: int, generation: str = "g0002", rows: int = 0) -> LedgerEntry:
-    """Return the entry that a verb commits."""
+    """Return the entry that an operation commits."""
     return entry(number, generation, mode="base", rows=rows)
 
 
@@ -122,7 +122,7 @@ def test_maintenance_goes_with_the_batches_and_is_told() -> None:
     [
         entry(9, pipeline="returns"),
         entry(None, "", mode="backfill"),
-        # Of another history of the same pipeline, before a reset.
+        # An entry from another history of the same pipeline, before a reset.
         entry(9, "g0007"),
         "WRITE",
         "DELETE",

@@ -88,7 +88,7 @@ def test_no_more_than_the_newest_and_one_part_are_in_memory() -> None:
 @pytest.mark.parametrize("raw", [False, True])
 def test_a_batch_that_was_rejected_as_a_whole_is_not_loaded_as_a_whole(tmp_path: Path, raw: bool) -> None:
     count, size = 20_000, 1_000
-    # All of one moment, in one file, as one batch leaves them.
+    # All rows have the same time and are in one file, as after one batch.
     chance = random.Random(7)
     write(tmp_path, [record(offset, chance.randbytes(size)) for offset in range(count)])
     shown: list[dict[str, Any]] = []

@@ -54,7 +54,7 @@ def test_commits_are_found_whatever_the_folder_is_called(tmp_path: Path, name: s
 
 @pytest.fixture
 def batches(log: TableLog) -> Path:
-    """The log of versions 0 to 99."""
+    """Return the log of versions 0 to 99."""
     for batch_id in range(1, 99):
         log.commit([], commit_of(batch_id), COLUMNS)
     return Path(log.path, "_delta_log")

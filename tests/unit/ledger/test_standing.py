@@ -31,7 +31,7 @@ def history(*operations: str | int | None) -> list[Commit]:
         (history("CREATE", "WRITE", "WRITE", 1, "WRITE", 2), [5, 2, 1, 0]),
         # Restored to a version that is a restore itself.
         (history("CREATE", "WRITE", "WRITE", 1, "WRITE", 3), [5, 3, 1, 0]),
-        # To a moment: nothing older is known to stand.
+        # Restored to a timestamp, so no older commit is known to count.
         (history("CREATE", "WRITE", None), [2]),
         (history("CREATE", "WRITE", None, "WRITE"), [3, 2]),
     ],

@@ -46,7 +46,7 @@ def commit(path: str, batch_id: int, pipeline: str = "orders") -> bool:
 
 
 def batches(path: str) -> list[int]:
-    """Numbers in the names of the newest version's files."""
+    """Return numbers in the names of the newest version's files."""
     names = (uri.rpartition("-")[2].removesuffix(".parquet") for uri in DeltaTable(path).file_uris())
     return sorted(int(name) for name in names if len(name) == 1)
 
@@ -136,7 +136,7 @@ TURN_SECONDS = 30
 
 
 class Turns:
-    """Lets two sides take their steps in a given order; once all are taken, each goes on as it likes.
+    """Lets two sides take their steps in a given order. After that, each continues by itself.
 
     Args:
         order: One letter for each step, of the side that takes it.
@@ -152,7 +152,7 @@ class Turns:
         return self._order[self._taken : self._taken + 1]
 
     def own(self, side: str, step: Callable[..., T]) -> Callable[..., T]:
-        """The same step, taken in its turn."""
+        """Return the same step, which waits for its turn."""
 
         def in_turn(*arguments: object) -> T:
             with self._changed:

@@ -189,7 +189,7 @@ def test_tables_that_are_read_tell_their_versions(tmp_path: Path) -> None:
         facets = [dataset["facets"].get("version", {}) for dataset in event["inputs"]]
         return [facet.get("datasetVersion") for facet in facets]
 
-    # All of version 4 was read, and nothing of version 5.
+    # Version 4 was read completely, and nothing of version 5.
     assert versions(offset) == ["4", "3"]
     assert versions({**offset, "index": 2}) == ["5", "3"]
     assert versions({**offset, "isStartingVersion": True}) == ["5", "3"]

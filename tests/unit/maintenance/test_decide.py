@@ -26,7 +26,7 @@ DAY = timedelta(days=1)
 def listing(
     newest: int = 30, first: int = 0, checkpoints: tuple[int, ...] = (), newest_age: timedelta = timedelta()
 ) -> LogListing:
-    """A commit a day."""
+    """Return a commit a day."""
     commits = {v: NOW - newest_age - (newest - v) * DAY for v in range(first, newest + 1)}
     files = {f"/t/_delta_log/{v:020}.json": v for v in commits}
     files |= {f"/t/_delta_log/{v:020}.checkpoint.parquet": v for v in checkpoints}
@@ -46,7 +46,7 @@ def facts(**given: Any) -> TableFacts:
         ((Need("backup b", version=22),), 22, "backup b"),
         ((Need("backup b", version=24),), 23, "the retention of removed files"),
         ((Need("reader", version=22), Need("rewind", since=NOW - 9.5 * DAY)), 20, "rewind"),
-        # Of a moment before the log, all that can be read.
+        # A time before the log needs all versions that can be read.
         ((Need("rewind", since=NOW - 99 * DAY),), 0, "rewind"),
         # The next version, which is not there yet.
         ((Need("reader", version=31),), 23, "the retention of removed files"),
@@ -149,7 +149,7 @@ def test_a_file_goes_only_if_it_is_old_and_in_no_version() -> None:
         StoredFile("/t/old.parquet", 1, NOW - 9 * DAY),
         # Exactly as old as the retention: it stays.
         StoredFile("/t/boundary.parquet", 1, before),
-        # Of a commit that is on its way.
+        # A file of a commit that is in progress.
         StoredFile("/t/new.parquet", 1, NOW),
         StoredFile("/t/_symlink_format_manifest/m", 1, NOW - 9 * DAY),
     ]

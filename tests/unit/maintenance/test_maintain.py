@@ -205,7 +205,7 @@ def test_cut_short_anywhere_and_repeated_it_comes_to_the_same(
     assert report.failed == []
     assert orders.ids() == list(range(2 * BATCHES))
     assert orders.maintain().deleted == 0
-    # Of before the first compaction all has gone; the second one is of today.
+    # All files from before the first compaction are deleted. The second compaction is too recent.
     assert len(orders.data_files()) == 1 + BATCHES + (step == "compacted")
     last = 2 * BATCHES + 1
     # The newest checkpoint of those that are old enough.

@@ -190,7 +190,7 @@ def scrape(address: str) -> str | None:
 
 @contextmanager
 def serving(project: SmallProject) -> Iterator[tuple[subprocess.Popen[str], str]]:
-    """`tidemill metrics serve` in a process of its own, and its address."""
+    """Run `tidemill metrics serve` in a separate process, and yield its address."""
     command = [sys.executable, "-m", "tidemill.cli.app", "--project", str(project.folder), "--env", "local"]
     process = subprocess.Popen(
         [*command, "metrics", "serve", "--port", "0", "--refresh", "1"],

@@ -80,7 +80,7 @@ def encoded(document: dict[str, Any], **values: Any) -> bytes:
 
 
 def outcome(by: AvroDecoder, value: bytes | None) -> Any:
-    """The row, or the reason."""
+    """Return the row, or the reason."""
     decoded = by.decode(pa.array([value], pa.binary()))
     return decoded.rows.to_pylist()[0] if len(decoded.rows) else decoded.reasons[0]
 

@@ -1,4 +1,4 @@
-"""Apache Avro's own Python package judges schemas and reads records; ours must agree.
+"""Apache Avro's Python package checks schemas and reads records, and Tidemill must agree with it.
 
 `ReaderWriterCompatibilityChecker` is the judge of schemas. `DatumReader` compares full names, does not read a
 union as another type and knows no aliases of fields, so its values count where it has any.
@@ -157,7 +157,7 @@ def plain(kind: str, value: Any) -> bytes:
 
 
 def read_by_avro(writer: Any, reader: Any, written: bytes) -> Any:
-    """The record, or None where Apache Avro's Python reader has none."""
+    """Return the record, or None where Apache Avro's Python reader has none."""
     if '"old_' in str(writer):
         return None
     try:
@@ -188,11 +188,11 @@ def outcome(writer: dict[str, Any], reader: dict[str, Any], written: bytes) -> A
 
 @st.composite
 def evolutions(draw: Draw) -> tuple[dict[str, Any], dict[str, Any], bytes]:
-    """A writer's schema, a reader's, and a record of the writer."""
+    """Return a writer's schema, a reader's, and a record of the writer."""
     reader = Schemas(draw, is_reader=True).record("shop", "Order")
     writer = Schemas(draw, is_reader=False).record("shop", "Order")
     if draw(st.integers(0, 4)):
-        # As a schema evolves: most fields stay what they are, or change a little.
+        # Most fields stay the same or change a little, as in the evolution of a real schema.
         kept = [evolved(one, draw) for one in reader["fields"] if draw(st.integers(0, 7))]
         names = {name for one in reader["fields"] for name in (one["name"], f"old_{one['name']}")}
         kept += [one for one in writer["fields"] if one["name"] not in names]
@@ -204,7 +204,7 @@ NARROWER = {"long": ["int"], "float": ["int", "long"], "double": ["int", "long",
 
 
 def evolved(field: dict[str, Any], draw: Draw) -> dict[str, Any]:
-    """A field of the reader as an older or newer writer has it."""
+    """Return a field of the reader as an older or newer writer has it."""
     kind = field["type"]
     if isinstance(kind, str) and kind in NARROWER and draw(st.booleans()):
         kind = draw(st.sampled_from(NARROWER[kind]))

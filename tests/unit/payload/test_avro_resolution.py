@@ -34,7 +34,7 @@ def without_logical_types(kind: Any) -> Any:
 
 
 def read(writer: dict[str, Any], reader: dict[str, Any], **values: Any) -> Any:
-    """The row, or the reason why there is none."""
+    """Return the row, or the reason why there is none."""
     written = encoded(without_logical_types(writer), **values)
     return outcome(decoder(reader, {1: writer}), framed(1, written))
 
@@ -270,7 +270,7 @@ def test_aliases_name_what_writers_have_under_other_names() -> None:
     row = read(old, new, nr=1, at=0, part={"x": 2}, kind="B")
     epoch = datetime(1970, 1, 1, tzinfo=UTC)
     assert row == {"id": 1, "moment": epoch, "part": {"y": 2}, "kind": "B"}
-    # Its own name comes first, and one field of the writer is one column.
+    # The field's own name comes before aliases, and one field of the writer is one column.
     both = record(field("nr", "int"), field("id", "int"))
     twice = record(field("id", "int", aliases=["nr"]), field("nr", "int", aliases=["id"]))
     assert read(both, twice, nr=1, id=2) == {"id": 2, "nr": 1}
@@ -287,7 +287,7 @@ def test_an_alias_hides_no_other_logical_type() -> None:
 
 
 def test_an_array_of_nothing_is_no_schema_of_a_writer() -> None:
-    """Its length alone could keep a driver busy for ever."""
+    """The length alone could keep a driver busy for ever."""
     for items in ("null", record(field("n", "null"), name="Nothing")):
         writer = record(field("a", "int"), field("x", {"type": "array", "items": items}))
         with pytest.raises(SpecError) as refused:

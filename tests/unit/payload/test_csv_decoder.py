@@ -40,7 +40,7 @@ MOMENT = datetime(2026, 1, 1, tzinfo=UTC)
 
 
 def outcome(record: bytes | str | None, by: CsvDecoder = DECODER) -> Any:
-    """The row's values, or the reason."""
+    """Return the row's values, or the reason."""
     value = record.encode() if isinstance(record, str) else record
     decoded = by.decode(pa.array([value], pa.binary()))
     return list(decoded.rows.to_pylist()[0].values()) if len(decoded.rows) else decoded.reasons[0]
@@ -206,11 +206,11 @@ assert rows == [{"a": text.replace('""', '"')}]
 
 
 def test_a_large_field_in_quotes_takes_no_multiple_of_its_size_in_memory():
-    """4 MB, in a process of its own: no tracer sees what a pattern takes to find its way back."""
+    """Use 4 MB in a separate process, because no tracer sees the memory of a backtracking pattern."""
     done = subprocess.run(
         [sys.executable, "-c", READS_A_LARGE_FIELD], capture_output=True, text=True, check=True
     )
-    # In kilobytes. Copies of the record take about 20 MB, a pattern that can go back another 400.
+    # The unit is kilobytes. Copies of the record take about 20 MB, and a backtracking pattern another 400 MB.
     assert int(done.stdout) < 150_000
 
 

@@ -18,7 +18,7 @@ from tidemill.payload.json_schema import load_payload_schema
 
 Spelling = Callable[[str], str]
 
-# Each was another number to Arrow 26 at one of the scales below.
+# Arrow 26 reads each as a different number at one of the scales below.
 MISREAD = (
     "2.9e-41", "2e-59", "-7e-387", "2.9e-1000", "2.902145861019099e-27", "-7e35", "2e33", "1" + "0" * 37,
     "388368595.00000000068288360", "9634101.00000000000000000021859468585017854865971663804983798642798",

@@ -92,7 +92,7 @@ def test_names_that_cannot_be_columns_or_are_known_in_another_case_add_none() ->
         "lists": [{"b c": 1}],
     }
     assert extended(known, said(odd)) == known
-    # Of two that differ by case, the first in order.
+    # Of two names that differ only by case, the first in order is added.
     grown = extended(known, said({"zone": 1, "Zone": "a", "new": {"a b": 1, "c": 1}}))
     assert added(known, grown) == ["Zone", "new.c"]
 

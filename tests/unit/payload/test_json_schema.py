@@ -131,7 +131,7 @@ def test_a_misspelt_keyword_names_the_near_one():
         (schema_with({"m": {"type": "object", "additionalProperties": INSTANTS}}), "TIDE-SPEC-022"),
         (schema_with({"id": {"type": "number", "x-decimal": "10,2"}}), "TIDE-SPEC-021"),
         (schema_with({"id": {"type": "number", "x-decimal": [9, 2], "minimum": 0}}), "TIDE-SPEC-020"),
-        # In a condition, where a validator would pass it over, or fetch it.
+        # The error is in a condition, where a validator would ignore or fetch it.
         (schema_with({"id": {"type": "string"}}, **{"not": {"requierd": ["id"]}}), "TIDE-SPEC-020"),
         (
             schema_with({"id": {"type": "string"}}, allOf=[{"$ref": "http://127.0.0.1/a.json"}]),

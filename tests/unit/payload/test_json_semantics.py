@@ -59,7 +59,7 @@ BROKEN = b'{"s":"broken",}'
 
 
 def fate(record: bytes | None, *, beside: list[bytes]) -> dict[str, object] | str:
-    """The record's fields that are not null, or the reason of its rejection."""
+    """Return the record's fields that are not null, or the reason of its rejection."""
     values = pa.array([*beside[:1], record, *beside[1:]], pa.binary())
     decoded = DECODER.decode(values)
     position = len(beside[:1])
@@ -290,7 +290,7 @@ HOSTILE = {
 
 @pytest.mark.parametrize("name", HOSTILE)
 def test_no_record_kills_the_process(name: str, tmp_path: Path):
-    # In a process of its own: pyarrow.json dies of a segmentation fault on a bare null.
+    # Use a separate process, because a bare null crashes pyarrow.json with a segmentation fault.
     program = """
 import sys, json, pyarrow as pa
 from tidemill.payload.json_decoder import JsonDecoder

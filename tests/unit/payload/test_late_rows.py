@@ -16,7 +16,7 @@ MINUTES = 60_000_000
 
 
 def late(rule: LateRule, *moments: int | None) -> list[bool]:
-    """Of event times in microseconds since 1970."""
+    """Return True for each late event time, in microseconds since 1970."""
     times = pa.array(moments, pa.int64()).cast(INSTANT)
     found = rule.late(times)
     return [False] * len(moments) if found is None else found.to_pylist()

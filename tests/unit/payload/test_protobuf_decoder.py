@@ -29,7 +29,7 @@ TYPES = (PROTOC_MADE / "types.desc").read_bytes()
 ORDER = made_by(TYPES)
 EDITION = (PROTOC_MADE / "edition.desc").read_bytes()
 NOON = datetime(2026, 1, 1, 12, tzinfo=UTC)
-# What is in a place where nothing but `x` was written: proto2, with the defaults that it declares.
+# A record in which only `x` was written: proto2, with the declared defaults.
 PLACE = {
     "floor": 7,
     "side": None,
@@ -52,7 +52,7 @@ def decoder(
 
 
 def outcome(by: ProtobufDecoder, value: bytes | None) -> Any:
-    """The row, or the reason."""
+    """Return the row, or the reason."""
     decoded = by.decode(pa.array([value], pa.binary()))
     return decoded.rows.to_pylist()[0] if len(decoded.rows) else decoded.reasons[0]
 
@@ -281,7 +281,7 @@ def test_each_record_is_of_the_schema_and_message_that_its_header_names() -> Non
     by = decoder(SIMPLE, {7: SIMPLE, 70_000: nested})
     row = {"id": 1, "name": "mill", "size": 2.5}
     assert outcome(by, framed(7, GOOD)) == row
-    # The same place, written out: one number, a zero.
+    # The long form of the same message index: a list of one index, 0.
     assert outcome(by, framed(7, GOOD, b"\x02\x00")) == row
     assert outcome(by, framed(70_000, GOOD, b"\x02\x02")) == row
     assert outcome(by, framed(70_000, GOOD)) == "other_message"

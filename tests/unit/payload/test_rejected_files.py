@@ -32,7 +32,7 @@ def folder(tmp_path: Path) -> Path:
 
 
 def hand_in(folder: Path, name: str, places: Places, stream: str = "") -> RejectedFile:
-    """A file with one row of each place, in batches of two."""
+    """Return a file with one row of each place, in batches of two."""
     rows = [dict(zip(["reason", *PLACE], ("malformed_json", *place), strict=True)) for place in places]
     batches = pa.Table.from_pylist(rows, schema=SCHEMA).to_batches(max_chunksize=2)
     part = write_part(str(folder), f"{name}.parquet", SCHEMA, batches)
@@ -132,7 +132,7 @@ def test_records_without_a_place_count_once_however_often_their_task_runs(folder
 
 
 def test_records_without_a_place_that_two_streams_have_alike_are_both_kept(folder: Path) -> None:
-    """Each stream has a stage of its own, whose tasks begin with number 0."""
+    """Each stream has a separate stage, whose tasks begin with number 0."""
     files = [
         RejectedFile(PartFile(f"{attempt}.parquet", 1, 1, "{}"), {}, TaskTrace(attempt, 0, "a"), stream)
         for attempt, stream in enumerate(("north", "south", "north"))

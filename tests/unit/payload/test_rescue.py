@@ -41,7 +41,7 @@ def decode(*lines: str | bytes, columns: dict[str, Any] = COLUMNS) -> Rescued:
 
 
 def one(line: str, columns: dict[str, Any] = COLUMNS) -> tuple[Row, Row | None]:
-    """The row without nulls, and what was rescued."""
+    """Return the row without nulls, and the rescued values."""
     read = decode(line, columns=columns)
     assert not read.decoded.reasons
     (row,) = read.decoded.rows.to_pylist()

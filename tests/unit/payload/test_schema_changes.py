@@ -16,7 +16,7 @@ Properties = dict[str, Any]
 
 
 def of(*inner: str, required: tuple[str, ...] = (), **properties: Any) -> Properties:
-    """An object of texts, and of what is named."""
+    """Return an object of texts, and of what is named."""
     return {
         "type": "object",
         "properties": {**dict.fromkeys(inner, TEXT), **properties},
@@ -28,7 +28,7 @@ def several(item: Properties) -> Properties:
     return {"type": "array", "items": item}
 
 
-# Old, new, and what is said: path, change, whether it is compatible.
+# Old schema, new schema, and the finding: path, change, and True if it is compatible.
 JSON_DRIFT: dict[str, tuple[Properties, Properties, list[tuple[str, str, bool]]]] = {
     "nothing": (of("id"), of("id"), []),
     "another order": (of("id", "zone"), of("zone", "id"), []),
@@ -146,7 +146,7 @@ def test_each_change_of_a_json_schema_is_named_and_judged(case: str) -> None:
 
 
 def record(*fields: tuple[str, Any]) -> dict[str, Any]:
-    """A record; a field with a third part has a default."""
+    """Return a record schema; a field with a third part has a default."""
     made = [{"name": f[0], "type": f[1], **({"default": f[2]} if len(f) > 2 else {})} for f in fields]
     return {"type": "record", "name": "Event", "fields": made}
 

@@ -29,7 +29,7 @@ def decoder(properties: dict[str, Any], **top: Any) -> JsonDecoder:
 def fates(decoder: JsonDecoder | CsvDecoder, *records: str) -> list[Any]:
     """Return the row or the rejection of each record, which must not depend on the other records."""
     together = _fates(decoder, records)
-    # As texts, since NaN is not equal to itself.
+    # Compare texts, because NaN is not equal to itself.
     assert list(map(repr, together)) == [repr(_fates(decoder, [record])[0]) for record in records]
     return together
 
@@ -80,7 +80,7 @@ def test_a_value_that_breaks_a_condition_is_rejected_with_its_place(
 ) -> None:
     values = [json.dumps({"v": value}) for value in [*good, *bad]]
     found = fates(decoder({"v": declared}), *values)
-    # The same where the validator must see the whole record.
+    # The same conditions, if the validator must see the whole record.
     assert found == fates(decoder({"v": declared}, maxProperties=9), *values)
     assert [isinstance(fate, dict) for fate in found] == [True] * len(good) + [False] * len(bad)
     assert set(found[len(good) :]) == {reason}

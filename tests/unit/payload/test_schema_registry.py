@@ -41,7 +41,7 @@ def schemas(registry: FakeRegistry, folder: Path, kind: str = "AVRO") -> Registe
 def avro(found: RegisteredSchemas, folder: Path) -> Any:
     (folder / "order.avsc").write_text(json.dumps(NEW))
     payload = Payload.model_validate({"avro": {"schema": "order.avsc", **CONFLUENT}})
-    # As each task gets it.
+    # Pickle the decoder as Spark does for each task.
     return pickle.loads(pickle.dumps(decoder_of(payload, folder, found.find)))
 
 
@@ -51,7 +51,7 @@ def outcomes(decoder: Any, *records: bytes) -> Any:
 
 
 def forget() -> None:
-    """As a new process begins."""
+    """Forget all schemas, as in a new process."""
     registered_schemas._read.clear()
 
 
@@ -125,7 +125,7 @@ CUSTOMER = record(
 
 
 def reference(subject: str) -> dict[str, Any]:
-    """The name is a label: some registries and serializers write other names than the type's."""
+    """Return a reference. Its name is only a label, which may differ from the name of the type."""
     return {"name": f"label of {subject}", "subject": subject, "version": 1}
 
 
@@ -217,7 +217,7 @@ def test_tasks_of_a_batch_decide_alike_whatever_a_registry_tells_them(
     by_id = RegistryClient.by_id
 
     def while_another_task_asks(client: RegistryClient, number: int) -> Any:
-        """A replica that does not know the number yet; the other task's one answers sooner, and does."""
+        """Answer as a replica that does not have the number yet, while another task's replica has it."""
         told = by_id(client, number)
         registry.register(6, OLD)
         monkeypatch.setattr(RegistryClient, "by_id", by_id)
@@ -310,7 +310,7 @@ def test_protobuf_s_descriptors_come_with_the_files_that_they_refer_to(
 def test_a_message_of_an_imported_file_is_no_message_of_the_registered_one(
     registry: FakeRegistry, tmp_path: Path
 ) -> None:
-    """Both are the first of their files, so their records have the same header but for the number."""
+    """Both messages are the first of their files, so their headers differ only in the schema's number."""
     orders = descriptor_set(message("Order", "string id = 1"))
     event = descriptor_pb2.FileDescriptorProto(package="shop", syntax="proto3", dependency=["shop.proto"])
     event.message_type.append(message("OrderEvent", "Order order = 1"))

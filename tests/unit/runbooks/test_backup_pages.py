@@ -47,7 +47,7 @@ def never_ran(patient: Patient) -> None:
 
 
 def backup_is_damaged(patient: Patient) -> None:
-    """Of two backups the newer one is damaged."""
+    """Make two backups and damage the newer one."""
     patient.ran(2)
     patient.values["OLDER"] = patient.has_backup()
     patient.went_on()
@@ -79,7 +79,7 @@ def a_newer_backup(patient: Patient) -> None:
 
 
 def another_environment(patient: Patient) -> None:
-    """The tables were carried to a second environment, the checkpoint was not."""
+    """Copy the tables to a second environment, without the checkpoint."""
     patient.ran(3)
     patient.has_backup()
     patient.values |= {"OTHER": "other", "THIS": "local"}

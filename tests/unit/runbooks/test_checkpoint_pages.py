@@ -67,7 +67,7 @@ def dropped(patient: Patient) -> None:
 
 
 def zombie(patient: Patient) -> None:
-    """A driver that was fenced off has overwritten the newest file."""
+    """Let a fenced driver overwrite the newest file."""
     patient.ran(3)
     overwrite(patient, 2, 37)
 
@@ -79,7 +79,7 @@ def overwrite(patient: Patient, batch_id: int, end: int) -> None:
 
 
 def tables_contradict(patient: Patient) -> None:
-    """Two drivers wrote one batch: each its own table, with other offsets."""
+    """Let two drivers write one batch, each to a different table with different offsets."""
     patient.ran(2, TWO_TABLES)
     number = patient.batches.plan()
     patient.batches.write(number, TABLE)
@@ -93,7 +93,7 @@ def all_newest_torn(patient: Patient) -> None:
 
 
 def restores_it(patient: Patient) -> None:
-    """As the runbook restore-checkpoint says."""
+    """Restore the backup as the runbook restore-checkpoint says."""
     assert patient.run(RESTORE) == 0, patient.tidemill.err
 
 
@@ -110,7 +110,7 @@ def table_moved_away(patient: Patient) -> None:
 
 
 def log_tail_damaged(patient: Patient) -> None:
-    """The newest commits of the table are cut; those before are whole."""
+    """Truncate the newest commits of the table; earlier ones are complete."""
     patient.ran(2)
     patient.has_backup()
     patient.went_on(2)

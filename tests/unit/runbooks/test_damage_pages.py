@@ -68,7 +68,7 @@ def nothing_is_whole(patient: Patient) -> None:
 
 
 def copied_from(patient: Patient) -> None:
-    """The folder of another pipeline stands in the place of its own."""
+    """Replace the pipeline's folder with the folder of another pipeline."""
     patient.ran(3)
     patient.has_backup()
     (patient.checkpoint / "metadata").write_text(json.dumps({"id": "another"}))
@@ -81,7 +81,7 @@ def another_topic(patient: Patient) -> None:
 
 
 def control_files_of_another(patient: Patient) -> None:
-    """As `cp -r state/payments state/orders` leaves it."""
+    """Replace the control files as `cp -r state/payments state/orders` does."""
     patient.ran(3)
     patient.put_back = patient.keep(patient.state)
     patient.declare(ORDERS.replace("bronze/orders", "bronze/payments"), "payments")
@@ -99,7 +99,7 @@ def own_folder_back(patient: Patient) -> None:
 
 
 def error_of_the_gate(patient: Patient) -> str:
-    """Id of what stops the gate itself; empty if nothing does."""
+    """Return the id of the error that stops the gate itself; empty if there is none."""
     patient.tidemill("checkpoint", "gate", patient.name)
     return patient.tidemill.err.partition(" ")[0]
 

@@ -1,4 +1,4 @@
-"""Pages about what the doctor finds, and about what is kept."""
+"""Pages about the doctor's findings and about retention."""
 
 from __future__ import annotations
 
@@ -40,7 +40,7 @@ def warnings_of_the_plan(patient: Patient) -> list[str]:
 
 
 def healthy(patient: Patient) -> None:
-    """Three batches of just now, and a broker that has all."""
+    """Write three recent batches, and start a broker that has all records."""
     patient.ran(3)
     patient.has_broker()
     planned_ago(patient, timedelta())
@@ -66,7 +66,7 @@ def as_the_runbook_of_its_cause_says(patient: Patient) -> None:
 
 
 def never_live(patient: Patient) -> None:
-    """A folder of a generation that no record names."""
+    """Create the folder of a generation that no record names."""
     healthy(patient)
     made = patient.checkpoint.with_name("g0007")
     shutil.copytree(patient.checkpoint, made)
@@ -83,7 +83,7 @@ def move_the_copy_away(patient: Patient) -> None:
 
 
 def crowded(patient: Patient) -> None:
-    """Old generations, and a limit that they are above."""
+    """Create more old generations than the limit."""
     healthy(patient)
     patient.went_on(8)
     for end in (12, 14, 16, 18):
@@ -110,7 +110,7 @@ def ended_badly(patient: Patient) -> None:
 
 
 def declared(run: str = "", **properties: str) -> Act:
-    """A pipeline with this `run` part, and a table with these properties."""
+    """Return a pipeline with this `run` part, and a table with these properties."""
 
     def declare(patient: Patient) -> None:
         patient.ran(3, ORDERS + run)

@@ -32,7 +32,7 @@ START_WITH_REASON = "tidemill start PIPELINE --reason TEXT"
 
 
 def takes_over(patient: Patient) -> None:
-    """The driver that should run here is started."""
+    """Start the driver that should run here."""
     mended(patient)
     assert patient.tidemill("start", "orders") == 0
 
@@ -44,7 +44,7 @@ def error_of_the_last(patient: Patient) -> list[str]:
 
 
 def overdue(patient: Patient) -> None:
-    """The driver does not finish its batch in time when it is asked to stop."""
+    """Let a driver not finish its batch in time after it was asked to stop."""
     patient.ran(2)
     patient.driver_starts("forced")
     patient.driver_says("running")
@@ -65,7 +65,7 @@ def facts_of(patient: Patient) -> Facts:
 
 
 def crashed(times: int, progressed: bool) -> Act:
-    """So many drivers in a row were killed, the last one minutes ago."""
+    """Return an act after which this number of drivers in a row were killed, the last one minutes ago."""
 
     def crash(patient: Patient) -> None:
         patient.ran(2)
@@ -89,7 +89,7 @@ def crashed(times: int, progressed: bool) -> Act:
 
 
 def held_back_by(patient: Patient) -> list[str]:
-    """The page that the control plane names for the stream."""
+    """Return the page that the control plane names for the stream."""
     decision = Reconciler(RestartPolicy()).decide(facts_of(patient))
     return [decision.runbook] if decision.needs_human else []
 
@@ -137,14 +137,14 @@ def stuck_by_the_doctor(patient: Patient) -> list[str]:
 
 
 def old_rows_were_brought_back(patient: Patient) -> None:
-    """A RESTORE by hand, beyond a rewind, brings the rows of the generation back that was left."""
+    """Bring back the rows of the old generation by a manual RESTORE beyond a rewind."""
     patient.ran(4)
     assert patient.run(REWIND) == 0
     patient.restore_table_by_hand(4)
 
 
 def old_driver_writes(patient: Patient) -> None:
-    """The driver of a generation that was left plans a batch an hour later."""
+    """Let the driver of the old generation plan a batch an hour later."""
     patient.ran(3)
     left = patient.checkpoint
     assert patient.run(REWIND) == 0

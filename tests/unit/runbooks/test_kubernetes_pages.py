@@ -62,7 +62,7 @@ def answers_again(api: ApiServerInMemory) -> None:
 
 
 def rejects(api: ApiServerInMemory) -> None:
-    """A webhook says no to every StatefulSet."""
+    """Let a webhook reject every StatefulSet."""
 
     def before(verb: str, kind: Kind) -> None:
         if (verb, kind) == ("create", STATEFUL_SETS):

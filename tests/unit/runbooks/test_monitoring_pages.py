@@ -18,7 +18,7 @@ RECONCILED_AT = ("tidemill_reconcile_timestamp_seconds",)
 
 
 def airflow_is_away(patient: Patient) -> None:
-    """The last reconciliation was an hour ago, and the driver has ended since."""
+    """Set the last reconciliation to an hour ago; the driver has ended since."""
     patient.ran(2)
     long_ago = datetime.now(UTC) - timedelta(hours=1)
     record = ReconcileRecord(began_at=long_ago, ended_at=long_ago)
@@ -26,7 +26,7 @@ def airflow_is_away(patient: Patient) -> None:
 
 
 def too_old(patient: Patient) -> None:
-    """As the alert sees it."""
+    """Check that the metric is too old, as the alert does."""
     told_at = scraped(patient.tidemill.out)[RECONCILED_AT]
     assert datetime.now(UTC).timestamp() - told_at > 600
 

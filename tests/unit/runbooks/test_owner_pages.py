@@ -48,7 +48,7 @@ def owned_by(owner: RootOwner) -> Act:
 
 
 def half_taken_over(patient: Patient) -> None:
-    """A takeover for this control plane died before the end."""
+    """Let a takeover for this control plane die before its end."""
     unfinished = patient.plane.as_owner().model_copy(update={"fencing": True})
     owned_by(unfinished)(patient)
 
@@ -59,7 +59,7 @@ def damaged(patient: Patient) -> None:
 
 
 def displaced(patient: Patient) -> None:
-    """A driver of this control plane was started again after a takeover."""
+    """Let a driver of this control plane run again after a takeover, and end for this reason."""
     ended("TIDE-RUN-005", 75)(patient)
     write_owner(patient.plane.store, patient.plane.layout, ELSEWHERE)
 

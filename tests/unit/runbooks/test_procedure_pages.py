@@ -1,4 +1,4 @@
-"""Pages about holds, verbs that were interrupted, and tidying up."""
+"""Pages about holds, operations that were interrupted, and tidying up."""
 
 from __future__ import annotations
 
@@ -42,7 +42,7 @@ class KilledError(BaseException):
 
 
 def verb_was_killed(patient: Patient) -> None:
-    """A reset died before its last step."""
+    """Let a reset die before its last step."""
     patient.ran(3)
     verb = ("checkpoint", "reset", "orders", "--from", '{"orders": {"0": 12}}', "--reason", "x", "--apply")
 
@@ -58,7 +58,7 @@ def verb_was_killed(patient: Patient) -> None:
 
 
 def refusals_of_a_held_pipeline(patient: Patient) -> list[str]:
-    """Return the errors of a start, another verb and an ordinary release under this hold."""
+    """Return the errors of a start, another operation and an ordinary release under this hold."""
     request = patient.values["REQUEST"]
     told = list(patient.findings())
     for verb in (("prune", "orders", "--apply"), ("release", "orders", request, "--reason", "x", "--apply")):

@@ -35,7 +35,7 @@ def never_ran(patient: Patient) -> None:
 
 
 def partition_added(patient: Patient) -> None:
-    """The newest batch has read a second partition, which the wanted offsets leave out."""
+    """Let the newest batch read a second partition, which the wanted offsets leave out."""
     patient.ran(2)
     number = patient.batches.plan()
     file = patient.checkpoint / f"offsets/{number}"
@@ -71,7 +71,7 @@ def a_newer_backup(patient: Patient) -> None:
 
 
 def wants_a_shadow(patient: Patient) -> None:
-    """Its file was copied, and its table was left as it is."""
+    """Copy the pipeline's file, which still names the same table."""
     patient.ran(3)
     patient.declare(ORDERS, "shadow")
     patient.values["NAME"] = "shadow"
@@ -82,7 +82,7 @@ def other_table(patient: Patient) -> None:
 
 
 def has_deletion_vectors(patient: Patient) -> None:
-    """And so its rows are not those of its data files."""
+    """Give the table deletion vectors, so that its rows are not those of its data files."""
     wants_a_shadow(patient)
     other_table(patient)
     alter = DeltaTable(str(patient.table())).alter
@@ -99,13 +99,13 @@ def shadow_has_the_shared_batches(patient: Patient) -> None:
 
 
 def wrong_rows(patient: Patient) -> None:
-    """Since batch 2 a wrong transform was at work."""
+    """Run a wrong transform since batch 2."""
     runs(patient)
     patient.values["BATCH"] = "1"
 
 
 def hole(patient: Patient) -> None:
-    """The table was restored while the pipeline ran, and the pipeline wrote on top of it."""
+    """Restore the table while the pipeline runs and then writes to it."""
     patient.ran(3)
     patient.restore_table_by_hand(1)
     patient.went_on()
@@ -118,7 +118,7 @@ def source_has_forgotten(patient: Patient) -> None:
 
 
 def table_has_forgotten(patient: Patient) -> None:
-    """OPTIMIZE has put the files together, and VACUUM has removed the old ones."""
+    """Compact the files with OPTIMIZE, and remove the old ones with VACUUM."""
     patient.ran(5)
     table = DeltaTable(str(patient.table()))
     table.optimize.compact()

@@ -59,13 +59,13 @@ def topic_truncated(patient: Patient) -> None:
 
 
 def topic_restored_from_a_mirror(patient: Patient) -> None:
-    """Another topic of the same name, with the old offsets."""
+    """Replace the topic by another one of the same name, with the old offsets."""
     topic_made_again(patient)
     patient.values["OFFSETS"] = json.dumps({"orders": {"0": 30}})
 
 
 def another_cluster(patient: Patient) -> None:
-    """The environment names other brokers, whose topic has the old offsets."""
+    """Let the environment name other brokers, whose topic has the old offsets."""
     patient.cluster = "south"
     patient.ran(3)
     patient.put_back = lambda: patient.has_broker(cluster="south")
@@ -99,7 +99,7 @@ def landed(patient: Patient, *numbers: int) -> None:
 
 
 def files_gone(patient: Patient) -> None:
-    """A batch of two files was planned and not finished; one of them is gone."""
+    """Plan a batch of two files without finishing it, and delete one of them."""
     patient.declare(FILES)
     for number in range(2):
         landed(patient, number)
@@ -113,7 +113,7 @@ def files_gone(patient: Patient) -> None:
 
 
 def first_file_gone(patient: Patient) -> None:
-    """No batch is finished, and the only file of the planned one is gone."""
+    """Plan the first batch without finishing it, and delete its only file."""
     patient.declare(FILES)
     landed(patient, 0)
     patient.batches.plan()
@@ -162,7 +162,7 @@ def source_dropped(patient: Patient) -> None:
 
 
 def another_source(patient: Patient) -> None:
-    """The pipeline reads files now instead of the topic."""
+    """Let the pipeline read files instead of the topic."""
     patient.ran(3)
     landed(patient, 1)
     patient.put_back = lambda: patient.declare(ORDERS)
@@ -170,7 +170,7 @@ def another_source(patient: Patient) -> None:
 
 
 def noted_without_batches(patient: Patient) -> None:
-    """It ran with `trigger: {continuous: …}`, which notes offsets and plans no batch."""
+    """Run it with `trigger: {continuous: …}`, which records offsets without planning a batch."""
     patient.ran(3)
     for number in range(3):
         note = write_note(patient.checkpoint, number, {"orders": {"0": 10 * (number + 1)}})
@@ -186,7 +186,7 @@ def sink_added(patient: Patient) -> None:
 
 
 def in_a_pipeline_of_its_own(patient: Patient) -> None:
-    """The new table gets one that reads the source from its beginning."""
+    """Declare a separate pipeline for the new table, which reads the source from its beginning."""
     patient.put_back()
     patient.declare(ORDERS.replace("bronze/orders", "silver/orders"), "orders_silver")
     assert patient.tidemill("checkpoint", "gate", "orders_silver") == 0

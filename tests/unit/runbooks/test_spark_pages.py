@@ -1,4 +1,4 @@
-"""The page about parts of a verb that need Spark; here there is none that starts."""
+"""The page about parts of an operation that need Spark; here there is none that starts."""
 
 from __future__ import annotations
 
@@ -18,7 +18,7 @@ REWIND = ("checkpoint", "rewind", "orders", "--to", "1", "--reason", "x", "--app
 
 
 def only_spark_restores_its_table(patient: Patient) -> None:
-    """As if it had been made as a clustered table."""
+    """Change the table's features to those of a clustered table."""
     patient.ran(3)
     first = patient.table() / "_delta_log" / f"{0:020}.json"
     features = '"minReaderVersion":1,"minWriterVersion":7,"writerFeatures":["clustering","domainMetadata"]'
@@ -28,7 +28,7 @@ def only_spark_restores_its_table(patient: Patient) -> None:
 
 
 def java_is_not_found(patient: Patient) -> None:
-    """A rewind, whose part cannot start Spark."""
+    """Run a rewind whose part cannot start Spark."""
     only_spark_restores_its_table(patient)
     with patient.patch.context() as without_java:
         without_java.setenv("JAVA_HOME", "/nowhere")

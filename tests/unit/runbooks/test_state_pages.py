@@ -38,7 +38,7 @@ def all_state_lost(patient: Patient) -> None:
 
 
 def state_left_behind(patient: Patient) -> None:
-    """Newer files of `offsets` and `commits` were deleted by hand, and the table was restored."""
+    """Delete newer files of `offsets` and `commits` by hand, and restore the table."""
     ran_windowed(patient)
     patient.forget_batches_after(LAST - 3)
     patient.values["BATCH"] = str(LAST - 3)
@@ -61,7 +61,7 @@ def event_time_changed(patient: Patient) -> None:
 
 
 def transform_changed(patient: Patient) -> None:
-    """A better transform was deployed: the sums are others from now on."""
+    """Deploy another transform, whose sums differ."""
     ran_windowed(patient)
     file = patient.drivers.folder / "spark_apps/transforms/windowed.py"
     patient.put_back = lambda: file.write_text(TRANSFORM)
@@ -69,7 +69,7 @@ def transform_changed(patient: Patient) -> None:
 
 
 def idle(patient: Patient) -> None:
-    """The next driver asks the gate, and finds nothing to read: what it would write needs Spark."""
+    """Let the next driver ask the gate and find nothing to read, because writing would need Spark."""
     patient.drivers.behave(NAME, "idle")
 
 

@@ -34,7 +34,7 @@ def shown_by_status(patient: Patient) -> list[str]:
 
 
 def measured(text: str = ORDERS, **values: Any) -> Act:
-    """It has run like this."""
+    """Return an act after which the pipeline has run with these measured values."""
 
     def measure(patient: Patient) -> None:
         patient.ran(3, text)
@@ -44,13 +44,13 @@ def measured(text: str = ORDERS, **values: Any) -> Act:
 
 
 def takes_three_triggers(patient: Patient) -> None:
-    """A broker answers the driver when it starts again."""
+    """Start a broker for the restarted driver."""
     measured(ORDERS + TEN_SECONDS, milliseconds=30_000)(patient)
     patient.has_broker()
 
 
 def measures(**values: Any) -> Act:
-    """The driver of now has run ten batches like this."""
+    """Return an act after which the current driver has run ten batches with these values."""
 
     def measure(patient: Patient) -> None:
         write_measured(patient.pipeline, **values)
@@ -59,7 +59,7 @@ def measures(**values: Any) -> Act:
 
 
 def makes_a_file_a_batch(patient: Patient) -> None:
-    """Ten thousand batches would take long: a few are many here."""
+    """Lower the limit, because ten thousand batches would take too long."""
     for module in ("source_and_sink_advice", "measured_table"):
         patient.patch.setattr(f"tidemill.checkpoint.doctor.{module}.MANY_SMALL_FILES", 20)
     patient.ran(20)

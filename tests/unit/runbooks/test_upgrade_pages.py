@@ -54,7 +54,7 @@ def is_taken_back(patient: Patient) -> None:
 
 
 def goes_on_from_what_there_is(patient: Patient) -> None:
-    """The old release did not record what its operators compute; that is said, and forbids nothing."""
+    """The old release did not record the meaning of its operators. This is reported and forbids nothing."""
     found = patient.tidemill.json("upgrade", "check", NAME)
     assert (found["verdict"], found["must_be_accepted"]) == ("compatible", False)
 

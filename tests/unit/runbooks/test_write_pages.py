@@ -65,7 +65,7 @@ sinks:
 
 
 def columns_changed(patient: Patient) -> None:
-    """A column was added by hand, so the next driver refuses its batch."""
+    """Add a column by hand, so that the next driver refuses its batch."""
     patient.ran(2)
     log = patient.table() / "_delta_log"
     DeltaTable(str(patient.table())).alter.add_columns([Field("note", PrimitiveType("string"))])
@@ -76,7 +76,7 @@ def columns_changed(patient: Patient) -> None:
 
 
 def last_error_by_the_doctor(patient: Patient) -> list[str]:
-    """With what the last driver ended, and the page for it."""
+    """Return the last driver's error and its runbook page, or an empty list if there is no error."""
     found = patient.doctor().get("TIDE-CKPT-059")
     return [] if found is None else [found["facts"]["error"], found["runbook"]]
 
@@ -90,7 +90,7 @@ def rule_added(patient: Patient) -> None:
 
 
 def half_written(patient: Patient) -> None:
-    """Of batch 2 one of two tables is written, and the driver with the new code refuses the rest."""
+    """Write batch 2 to one of two tables; the driver with the new code refuses to write the other."""
     patient.ran(2, TWO_TABLES)
     patient.batches.write(patient.batches.plan(), TABLE)
     patient.driver_ends("TIDE-SINK-007", 66)
@@ -107,7 +107,7 @@ def every_row_is_in_both_tables(patient: Patient) -> None:
 
 
 def violated(patient: Patient) -> None:
-    """A row came that an expectation does not allow."""
+    """Let a driver end because a row violates an expectation."""
     patient.ran(2, EXPECTING)
     patient.driver_ends("TIDE-EXP-001", 65)
 
@@ -118,7 +118,7 @@ def quarantine_them(patient: Patient) -> None:
 
 
 def restored_under_a_driver(patient: Patient) -> None:
-    """A restore by hand removed the newest batch from the table while the stream ran."""
+    """Remove the newest batch from the table by a manual RESTORE while the stream runs."""
     patient.ran(2)
     patient.restore_table_by_hand(1)
     patient.driver_ends("TIDE-SINK-006", 66)
@@ -146,13 +146,13 @@ def moment_is_right(patient: Patient) -> None:
 
 
 def digest_is_read(patient: Patient) -> None:
-    """From what the plan printed."""
+    """Set DIGEST to the digest that the plan has printed."""
     (file,) = (patient.drivers.folder / ".data" / "backfills").glob("*/plan.json")
     patient.values["DIGEST"] = file.parent.name.rpartition("-")[2]
 
 
 def rows_are_staged(patient: Patient) -> None:
-    """As Spark leaves them."""
+    """Record that Spark has staged the rows."""
     progress_of(patient).change(staged_at=datetime.now(UTC))
 
 
@@ -168,7 +168,7 @@ def progress_of(patient: Patient) -> ProgressFile:
 
 
 def filled_before_the_first_start(patient: Patient) -> None:
-    """A backfill has written up to offset 20, and no stream has ever run."""
+    """Let a backfill write up to offset 20, without any run of the stream."""
     patient.declare()
     entry = LedgerEntry(
         pipeline="orders",

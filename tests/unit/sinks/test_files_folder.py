@@ -42,7 +42,7 @@ def folder(*claims: Claim, newest: int = -1, has_files: bool | None = None) -> F
         # The sink was added later.
         (folder(mine(after_batch=7)), mine(after_batch=7)),
         (folder(mine(after_batch=7), newest=8), mine(after_batch=8)),
-        # A new generation that goes on exactly where the old one stood.
+        # A new generation that continues exactly after the old one.
         (folder(MINE, newest=7), mine(generation="g0002", after_batch=7)),
     ],
 )

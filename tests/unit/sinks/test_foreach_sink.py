@@ -73,7 +73,7 @@ def test_a_writer_that_does_not_say_whether_it_wants_its_rows_loses_none() -> No
 
 
 class OperationalError(Exception):
-    """As every driver of a database calls it."""
+    """An error with the name that every database driver uses."""
 
 
 @pytest.mark.parametrize(

@@ -26,7 +26,7 @@ def of_another_query(commit: BatchCommit) -> BatchCommit:
 
 
 def write(table: Path, commit: BatchCommit) -> Written:
-    """As a driver that has just started."""
+    """Write a batch as a driver that has just started."""
     log = TableLog(str(table))
     log.create(COLUMNS)
     rows = pa.RecordBatch.from_arrays([pa.array([commit.batch_id])], schema=COLUMNS)

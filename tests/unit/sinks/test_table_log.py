@@ -35,7 +35,7 @@ def part(table: Path, *ids: int) -> PartFile:
 
 
 def append(log: TableLog, batch_id: int) -> Written:
-    """The batch is the row of the same number."""
+    """Append a batch, which is the row of its number."""
     log.create(COLUMNS)
     return log.commit([part(Path(log.path), batch_id)], commit_of(batch_id), COLUMNS)
 
@@ -307,7 +307,7 @@ def test_a_table_with_rules_for_rows_is_refused_because_files_are_added_unchecke
 
 
 def test_one_driver_that_races_another_for_a_batch_commits_it(tmp_path: Path) -> None:
-    """Both find no table, make it, write files and commit batch 0 at the same moment."""
+    """Two drivers find no table, create it, write files and commit batch 0 at the same moment."""
     written = race(partial(commit_same_batch, tmp_path), RACES)
     for number in range(RACES):
         assert sorted((written["one"][number], written["other"][number])) == [False, True]

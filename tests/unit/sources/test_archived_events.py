@@ -16,7 +16,7 @@ from tidemill.sources.archived_events import archived_rows
 
 CAME = datetime(2026, 11, 5, tzinfo=UTC)
 VALUES = {"whole": 5_000_000_000, "half": 0.5, "text": "ä", "bytes": b"\xfe", "unset": None}
-# Of a Kafka producer the bytes themselves, of others AMQP's encoding.
+# Headers of a Kafka producer are stored as bytes, those of other producers in AMQP's encoding.
 HEADERS = [
     (name, value if value is None or name == "bytes" else amqp(value)) for name, value in VALUES.items()
 ]

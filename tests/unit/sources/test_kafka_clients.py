@@ -85,7 +85,7 @@ def test_a_jaas_line_is_read_back_as_user_and_password(username: str, password: 
 
 
 def quoted(text: str) -> tuple[str, str]:
-    """The value of a quoted text at the beginning, and what follows it."""
+    """Return the value of a quoted text at the beginning, and what follows it."""
     assert text[0] == '"'
     value, position = "", 1
     while text[position] != '"':

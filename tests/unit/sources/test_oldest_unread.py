@@ -31,7 +31,7 @@ STEP = KEPT / 2**HALVINGS
 
 @pytest.fixture
 def reading(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Pipeline:
-    """A hub that took an event each hour of the last seven days into partition 0, and has an empty one."""
+    """Return a hub with an event per hour of the last seven days in partition 0, and an empty partition."""
     monkeypatch.setenv("TIDEMILL_SECRET_S", "Endpoint=sb://x/;SharedAccessKey=y")
     times = [NOW - KEPT + hour * HOUR for hour in range(7 * 24)]
     PaperBroker({"readings": {0: (0, len(times)), 1: (0, 0)}}, times={"readings": {0: times}}).stand_in(
@@ -70,7 +70,7 @@ def test_a_stream_that_committed_just_now_and_is_six_days_behind_is_in_danger(
 
 @pytest.fixture
 def minutely(reading: Pipeline, monkeypatch: pytest.MonkeyPatch) -> datetime:
-    """A hub that took an event each minute of the last seven days; now."""
+    """Fill a hub with an event per minute of the last seven days, and return the current time."""
     now = datetime.now(UTC)
     times = [now - KEPT + minute * MINUTE for minute in range(MINUTES)]
     PaperBroker({"readings": {0: (0, MINUTES), 1: (0, 0)}}, times={"readings": {0: times}}).stand_in(

@@ -44,7 +44,7 @@ def entra(key: SigningKey, monkeypatch: pytest.MonkeyPatch) -> Iterator[TokenEnd
 
 @pytest.fixture
 def pod(entra: TokenEndpoint, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
-    """The file with the proof of the pod's identity."""
+    """Return the file with the proof of the pod's identity."""
     for name, value in entra.pod(tmp_path / "proof").items():
         monkeypatch.setenv(name, value)
     return tmp_path / "proof"
@@ -60,7 +60,7 @@ def client(folder: Path, auth: dict[str, Any], **keys: Any) -> KafkaClient:
 
 
 def refused(client: KafkaClient) -> TidemillError:
-    """Why there is no token; with nothing in it that only the login may know."""
+    """Return the error for a missing token, and check that it contains no secret of the login."""
     with pytest.raises(TidemillError) as refusal:
         client.librdkafka_config()
     shown = str(refusal.value) + repr(refusal.value.__cause__)

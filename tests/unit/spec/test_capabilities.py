@@ -62,7 +62,7 @@ WORKING_ON_BATCHES: list[dict[str, Any]] = [
     },
 ]
 
-# What is written in the pipeline file, and the refusal of it. Sources and sinks are swapped whole.
+# Keys of the pipeline file, and their refusal. Sources and sinks are replaced as a whole.
 CORPUS: list[tuple[str, dict[str, Any], str]] = [
     (CLUSTER, {"source": {"socket": {"port": 9999}}, "sinks": [{"console": {}}]}, "001"),
     ("", {"source": {"socket": {"port": 9999}}}, "002"),
@@ -210,14 +210,14 @@ def test_every_combination_is_enforced_as_the_table_says(tmp_path: Path) -> None
     cells = product(ENVIRONMENTS, SOURCES, runs, TRIGGERS, [(s, m) for s in SINKS for m in SINKS[s].modes])
     for runtime, source, run, trigger, (sink, mode) in cells:
         cell = Cell(runtime, source, run, trigger, sink, mode)
-        # What no environment takes is found first, in whichever order the table has it.
+        # A refusal by every environment is found first, whatever the order of the table.
         expected = {each.error_id for each in REFUSALS if each.fits(cell)} or {None}
         if _found(tmp_path, cell) not in expected:
             wrong.append(cell)
     assert wrong == []
 
 
-# What else a table needs with a mode.
+# Other keys that a table needs with a mode.
 FEED = {"key": ["id"], "cdc": {"sequence_by": "number"}}
 BESIDE: dict[str, dict[str, Any]] = {"merge": {"key": ["id"]}, "scd1": FEED, "scd2": FEED}
 
@@ -248,7 +248,7 @@ def test_a_run_by_hand_in_another_mode_is_checked_too(tmp_path: Path) -> None:
     with pytest.raises(SpecError) as refused:
         check_here(pipeline, "incremental")
     assert refused.value.error_id == "TIDE-MODE-003"
-    # What is declared for the other mode does not count in this one.
+    # Keys for the other mode do not count in this one.
     assert pipeline.spec.run.trigger_of("incremental") == "available_now"
 
 

@@ -110,7 +110,7 @@ def project(tmp_path: Path) -> ConfProject:
 
 
 def declare(project: ConfProject, name: str, path: str, after: str = "", **keys: str) -> None:
-    """A pipeline, with a `sink` and further lines of the file."""
+    """Declare a pipeline with a `sink` and further lines of the file."""
     sink = keys.get("sink", f"delta: {{table: bronze/{name}}}")
     project.write(f"conf/pipelines/{name}.yaml", PIPELINE % (path, after, keys.get("more", ""), sink))
 
@@ -173,7 +173,7 @@ def test_a_folder_of_a_store_is_below_the_root_as_that_is_spelled(
         ("*/orders", "delta: {table: bronze/other}", ["TIDE-FILE-002"]),
         ("landing/other", "files: {path: landing/orders, format: json}", ["TIDE-FILE-002"]),
         ("landing/other", "delta: {table: bronze/other}", []),
-        # What was archived may be read by others.
+        # Other pipelines may read archived files.
         ("archived/landing/orders", "delta: {table: bronze/other}", []),
     ],
 )

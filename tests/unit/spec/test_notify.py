@@ -1,4 +1,4 @@
-"""Channels of an environment file: what may be declared, and that no address or secret can stand there."""
+"""Channels of an environment file: allowed declarations, which cannot contain an address or a secret."""
 
 from __future__ import annotations
 

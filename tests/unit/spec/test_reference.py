@@ -25,7 +25,7 @@ REPOSITORY = Path(__file__).parents[3]
 
 @cache
 def generated() -> dict[str, str]:
-    """Of this run."""
+    """Return the generated files, computed once per test run."""
     return generated_files()
 
 

@@ -15,7 +15,7 @@ from tidemill.storage.object_stores import NO_ACCESS, Access, read_access
 SECRETS = {"plant-key": "k3y", "plant-id": "1d", "plant-secret": "s3cret"}
 AZURE_ROOT = "abfss://lake@plant.dfs.core.windows.net/tidemill"
 S3_ROOT = "s3a://lake/tidemill"
-# As Azure's webhook sets them in a pod, and that of EKS.
+# Variables that the webhooks of Azure and EKS set in a pod.
 AZURE_IDENTITY = {
     "AZURE_CLIENT_ID": "1111",
     "AZURE_TENANT_ID": "2222",

@@ -19,7 +19,7 @@ from tidemill.storage.parquet_part import INDEXED_COLUMNS, INDEXED_TEXT_CHARACTE
 
 
 def write_column(folder: Path, kind: pa.DataType, *values: object) -> dict[str, Any]:
-    """Statistics of a file with the one column `c`."""
+    """Return statistics of a file with the one column `c`."""
     schema = pa.schema([("c", kind)])
     batch = pa.RecordBatch.from_arrays([pa.array(list(values), kind)], schema=schema)
     written = write_part(str(folder), "part.parquet", schema, [batch])

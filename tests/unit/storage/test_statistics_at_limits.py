@@ -38,7 +38,7 @@ class Limits:
 
 
 def viewed(kind: pa.DataType, storage: pa.DataType, *values: int) -> pa.Array:
-    """Values by their integers, because Python has no datetime for some of them."""
+    """Return values by their integers, because Python has no datetime for some of them."""
     return pa.array(values, storage).view(kind)
 
 
@@ -143,7 +143,7 @@ TEXTS = {
     "a text of a megabyte": Limits(pa.array(["a", "b" * 1_000_000]), "a", "b" * 32 + LAST_CHARACTER),
     "control characters": Limits(pa.array(["", "\x00\x1f\x7f"]), "", "\x00\x1f\x7f"),
 }
-# What a Delta table can hold.
+# Types that a Delta table can hold.
 IN_TABLES = {**INTEGERS, **FLOATS, **DECIMALS, **TIMES, **TEXTS} | {
     "binary": Limits(pa.array([b"", b"\xff" * 100])),
     "booleans": Limits(pa.array([False, True]), low=False, high=True),
@@ -163,7 +163,7 @@ IN_TABLES = {**INTEGERS, **FLOATS, **DECIMALS, **TIMES, **TEXTS} | {
         pa.MapArray.from_arrays([0, 1, 2], pa.array(["a", "b"]), instants("us", "UTC", LOWEST, HIGHEST))
     ),
 }
-# What else Arrow has, and Parquet can hold.
+# Other Arrow types that Parquet can hold.
 OTHERS = {
     "milliseconds": Limits(instants("ms", "UTC", LOWEST, HIGHEST)),
     "local milliseconds": Limits(
@@ -191,7 +191,7 @@ OTHERS = {
 
 
 def exact(number: str) -> float | Decimal:
-    """A number of JSON: without an exponent, as a decimal has all its digits."""
+    """Return a JSON number. Without an exponent it is a decimal with all digits."""
     return float(number) if "e" in number else Decimal(number)
 
 

@@ -45,7 +45,7 @@ ROW: dict[str, Any] = {
     "sizes": {"a": 1.0},
     "route": [{"x": 2.0}],
 }
-# As the columns have it: with the default, and null where nothing was given.
+# The row as columns: with the default value, and null where no value was given.
 AVRO_COLUMNS = {
     **ROW,
     "ratio": 0.5,
@@ -93,7 +93,7 @@ def test_a_row_is_an_avro_datum_of_the_pipelines_schema(project: ConfProject) ->
     encoded = Encoded(project, AVRO)
     late = {"at": "2026-01-01T13:00:00+01:00", "day": "2026-01-01", "ratio": 1}
     assert encoded.rows(ROW, {**ROW, **late}) == [AVRO_COLUMNS, {**AVRO_COLUMNS, "at": NOON, "ratio": 1.0}]
-    # Not in the zone of the machine, as fastavro would take it.
+    # The time is UTC, whereas fastavro would use the machine's time zone.
     assert encoded.rows({**ROW, "at": datetime(2026, 1, 1, 12)})[0]["at"] == NOON  # noqa: DTZ001
 
 

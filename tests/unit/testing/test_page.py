@@ -1,4 +1,4 @@
-"""The page of tidemill.testing shows tests of a pipeline that are run as they stand there."""
+"""The tests in the README of tidemill.testing are run exactly as they are shown."""
 
 from __future__ import annotations
 

@@ -59,7 +59,7 @@ def test_a_cut_makes_no_row_late(times: list[datetime | None], cuts: list[int]) 
 @pytest.mark.parametrize(
     ("rows", "cuts"),
     [
-        # Until the other stream has had a row, no row is late.
+        # No row is late until the other stream has had a row.
         ([("a", 20), ("a", 0), ("b", 30)], [1, 2]),
         # The stream that is behind decides, with its own patience.
         ([("a", 20), ("b", 60), ("a", 9)], [1]),

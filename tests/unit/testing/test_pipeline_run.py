@@ -25,7 +25,7 @@ def project(tmp_path: Path) -> ConfProject:
 
 
 def opened(project: ConfProject, name: str = "orders") -> PipelineRun:
-    """The pipeline; a session is needed only to advance."""
+    """Return the pipeline. A session is needed only to advance."""
     file = project.folder / f"conf/pipelines/{name}.yaml"
     return testing.pipeline(file, project.folder.parent / "data", None)  # type: ignore[arg-type]
 

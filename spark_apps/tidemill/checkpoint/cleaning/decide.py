@@ -4,7 +4,7 @@ A file may be removed if all of this is true:
 
 1. The live generation has read it in a committed batch that no rewind undoes, because the batch is older than
    the rewind window (`points.py`).
-2. Every older generation and every backup that a verb can return to has also read it.
+2. Every older generation and every backup that an operation can return to has also read it.
 3. It is old enough, by its modification time.
 4. It exists, and it is the file that was read.
 5. All clients of the store use the same name for it.

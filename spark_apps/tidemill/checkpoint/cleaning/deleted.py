@@ -1,7 +1,8 @@
 """Permanent records of deleted files of a stream: `deleted_files/<stream>/<request id>.json`.
 
 Each record is written before the first of its files is deleted, and is never changed. A generation's own log
-disappears with the generation, but these records stay, so that no verb replaces rows of files that are gone.
+disappears with the generation, but these records stay, so that no operation replaces rows of files that are
+gone.
 """
 
 from __future__ import annotations

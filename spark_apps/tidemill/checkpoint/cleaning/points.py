@@ -37,7 +37,7 @@ class PointsOfReturn:
     Args:
         generation: The live generation; None before the first start.
         live: Files that it will not read again, by URI.
-        read_at: For each other point, by its readable name: URIs of the files that it has read.
+        read_at: URIs of the files that each other point has read, by the readable name of the point.
     """
 
     generation: str | None

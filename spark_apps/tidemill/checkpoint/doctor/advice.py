@@ -31,7 +31,7 @@ from tidemill.checkpoint.doctor.pace_advice import PACE_RULES
 from tidemill.checkpoint.doctor.source_and_sink_advice import SOURCE_AND_SINK_RULES
 from tidemill.checkpoint.findings import Finding, Severity
 
-# In the order of their ids, as in the table above.
+# All rules in the order of their ids, as in the table above.
 RULES = tuple(
     sorted((*PACE_RULES, *CAPACITY_RULES, *SOURCE_AND_SINK_RULES), key=lambda rule: rule.finding_id)
 )

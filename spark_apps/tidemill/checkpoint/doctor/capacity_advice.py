@@ -77,19 +77,19 @@ def _less_state(m: Measured) -> str:
 CAPACITY_RULES = (
     Rule(
         "TIDE-TUNE-005",
-        "Batches take all their time, and the state has fewer partitions than there are cores.",
+        "Batches take their whole time budget, and the state has fewer partitions than there are cores.",
         _few_partitions,
         _repartition(lambda m: m.cores),
     ),
     Rule(
         "TIDE-TUNE-006",
-        "Batches take all their time, much of it for writing the state of many small partitions.",
+        "Batches take their whole time budget, and much of it is for the state of many small partitions.",
         _many_partitions,
         _repartition(lambda m: PARTITIONS_PER_CORE * m.cores),
     ),
     Rule(
         "TIDE-TUNE-007",
-        "Batches take all their time, and the topics have fewer partitions than there are cores.",
+        "Batches take their whole time budget, and the topics have fewer partitions than there are cores.",
         _few_topic_partitions,
         lambda m: f"`options: {{minPartitions: {m.cores}}}` of the source, or more partitions of the topic",
     ),

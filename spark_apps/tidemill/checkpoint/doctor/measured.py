@@ -190,7 +190,7 @@ class Measured:
 
     @property
     def is_pressed(self) -> bool:
-        """Return True if a typical batch takes all the time that it may take."""
+        """Return True if a typical batch takes as long as its budget or longer."""
         return self.is_enough and self.milliseconds >= self.budget
 
     @property

@@ -164,7 +164,7 @@ PACE_RULES = (
     ),
     Rule(
         "TIDE-TUNE-009",
-        "Batches take all their time, and most of it goes into planning and the checkpoint's logs.",
+        "Batches take their whole time budget, and most of it is for planning and the checkpoint's logs.",
         _overhead,
         lambda m: f"{_longer_trigger(m)}: fewer and larger batches; see that the storage answers fast",
     ),

@@ -25,7 +25,7 @@ from tidemill.storage.store import Store
 # Number of newest batches: as many as a driver keeps progress of (engine/query_reporter.py).
 NEWEST_BATCHES = 10
 
-# By topic and partition: offsets, or numbers of records.
+# Offsets or numbers of records, by topic and partition.
 Offsets = Mapping[str, Mapping[str, int]]
 
 

@@ -207,7 +207,7 @@ def _unfinished(folder: StateFolder, now: datetime) -> list[Finding]:
 
 
 def _request(entry: JournalEntry, sign: SignOfLife | None, now: datetime) -> Finding:
-    """Return a finding for a request: a running verb ends without help, any other must be completed."""
+    """Return a finding for a request: a running operation ends without help, any other must be completed."""
     at_work = sign is not None and not sign.is_silent(now)
     facts = {"request": entry.request_id, "verb": entry.verb, "by": entry.by, "age": now - entry.begun_at}
     process = {} if sign is None else {"process": sign.told(now)}

@@ -96,7 +96,7 @@ SOURCE_AND_SINK_RULES = (
     ),
     Rule(
         "TIDE-TUNE-011",
-        "Batches take all their time, and most of it goes into one sink.",
+        "Batches take their whole time budget, and most of it is for one sink.",
         _slow_sink,
         lambda _: (
             "make the sink take more rows at once, or give it a pipeline of its own that reads the table"

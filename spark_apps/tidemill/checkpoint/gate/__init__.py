@@ -2,7 +2,7 @@
 
 `gather_facts` reads the facts from storage, and `tidemill.sources.topic_facts` reads them from a broker. The
 pure function `examine` decides, and `check` raises an error for the first reason against the start. Each
-finding says what Spark would have done and which verb repairs it.
+finding says what Spark would have done and which operation repairs it.
 
 | question | file |
 |---|---|
@@ -11,7 +11,7 @@ finding says what Spark would have done and which verb repairs it.
 | G4 do the checkpoint, the ledger and the transactions of all tables agree | `agreement.py` |
 | G5 can the next batch load its state | `state.py` |
 | G6 does the source still have the next records | `source.py` |
-| G7 is another driver or verb at work | `alive.py` |
+| G7 is another driver or operation at work | `alive.py` |
 | changes of the declaration | `changes.py` |
 """
 

@@ -65,7 +65,7 @@ def _first_start(facts: CheckpointFacts, table: str, found: TableFacts) -> Itera
 
 
 def _base(facts: CheckpointFacts, table: str, found: TableFacts) -> Iterator[Finding]:
-    """Check that each table is the one that the verb saw, and that the verb's commit was not undone."""
+    """Check that each table is the one with which the generation began, and has its first commit."""
     tables = {} if facts.base is None else facts.base.tables
     if table not in tables:
         yield _added(facts, table)
@@ -214,7 +214,7 @@ def _ahead(facts: CheckpointFacts, table: str, found: TableFacts, because: str) 
 
 
 def _back_to(facts: CheckpointFacts, last: int) -> str:
-    """Return the verb that takes the pipeline back to the newest batch that a table has."""
+    """Return the operation that takes the pipeline back to the newest batch that a table has."""
     if last < 0:
         return f"tidemill checkpoint reset {facts.pipeline} --from earliest"
     return f"tidemill checkpoint rewind {facts.pipeline} --to {last}"

@@ -45,7 +45,7 @@ def check_agreement(facts: CheckpointFacts) -> None:
     A changed declaration or a problem of the source would refuse a start, but is not checked here.
 
     Raises:
-        GateRefusedError: As `check`.
+        GateRefusedError: See `check`.
     """
     _refuse_first([finding for look in (integrity, identity, agreement) for finding in look(facts)])
 
@@ -54,7 +54,7 @@ def check_integrity(facts: CheckpointFacts) -> None:
     """Raise an error if the checkpoint's own files are damaged.
 
     Raises:
-        GateRefusedError: As `check`.
+        GateRefusedError: See `check`.
     """
     _refuse_first(list(integrity(facts)))
 

@@ -43,8 +43,8 @@ class TableFacts:
     Args:
         last_batch: Newest batch whose rows are in the table. None if the table has no batch of the
             generation.
-        begun: True if the log has a commit of the generation: a batch, or the commit with which a verb began
-            it.
+        begun: True if the log has a commit of the generation: a batch, or the commit with which an operation
+            began it.
         query_id: Query that wrote the newest ledger entry of this generation.
         transaction: Newest batch that Delta counts as written, even if its rows were removed later.
         ends: End offsets of the newest batches, by batch and by source name.
@@ -216,7 +216,7 @@ class CheckpointFacts:
         pipeline: Name of the pipeline.
         generation: Generation of the checkpoint.
         declared: Declaration in the pipeline's files.
-        base: The parent from which a verb made the generation; None if it began without a parent.
+        base: The parent from which an operation made the generation; None if it began without a parent.
         accepted: Declaration and code that an operator has accepted for this generation.
         query_id: Id from `metadata`; None if the file is missing or damaged.
         offsets: Listing of the folder `offsets`.

@@ -72,7 +72,7 @@ def _beginning(facts: CheckpointFacts) -> str:
 
 
 def _back_to(facts: CheckpointFacts, batch_id: int | None) -> str:
-    """Return the verb that leaves the damage behind: a new generation gets whole files only."""
+    """Return the operation that leaves the damage behind: a new generation gets whole files only."""
     restore = f"tidemill checkpoint restore {facts.pipeline} BACKUP"
     if batch_id is None or batch_id < 0:
         return restore

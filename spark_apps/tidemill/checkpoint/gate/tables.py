@@ -29,7 +29,7 @@ class Reader:
         generation: Generation that is to continue.
         side: Generations whose batches lead to it.
         output: Name of the table in ledger entries.
-        began_at: Version of the table when a verb began the generation; -1 if no verb did.
+        began_at: Version of the table when an operation began the generation; -1 if no operation did.
         begins: Offsets where a first start would append rows that backfills may have written; None if it
             appends nothing, or if the offsets are unknown.
     """

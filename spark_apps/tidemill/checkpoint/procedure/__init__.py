@@ -1,1 +1,1 @@
-"""The parts of every change by a verb: plan, hold, journal, repeatable steps, trash and audit."""
+"""The parts of every change by an operation: plan, hold, journal, repeatable steps, trash and audit."""

@@ -1,7 +1,7 @@
-"""Procedures: a verb that changes something is a plan and a sequence of repeatable steps.
+"""Procedures: an operation that changes something is a plan and a sequence of repeatable steps.
 
-A verb first decides: a pure function makes the plan, which is printed. Then `carry_out` acts. A procedure
-that is killed anywhere and run again has the same result:
+An operation first decides: a pure function makes the plan, which is printed. Then `carry_out` acts. A
+procedure that is killed anywhere and run again has the same result:
 
     request = Request("rewind", pipeline, request_id, by, why)
     plan = plan_of(store, layout, request, lambda: make_plan(facts))
@@ -57,7 +57,7 @@ class Step:
 
 @dataclass(frozen=True)
 class Request:
-    """One request of a verb. Its id names the journal, the hold and the audit entry.
+    """One request of an operation. Its id names the journal, the hold and the audit entry.
 
     Args:
         request_id: Id of the request; see `journal.derived_request_id`.
@@ -76,14 +76,14 @@ class Request:
 
 @dataclass(frozen=True)
 class Procedure:
-    """A planned verb.
+    """A planned operation.
 
     Args:
         plan: All decisions, as plain data; the steps depend on nothing else.
         steps: Steps in order, with distinct names.
         command: Command that completes it after a crash.
-        forbids_starts: False for a verb that changes nothing a driver needs. It takes no hold and fences no
-            driver, so it can run while the stream runs.
+        forbids_starts: False for an operation that changes nothing a driver needs. It takes no hold and
+            fences no driver, so it can run while the stream runs.
     """
 
     verb: str

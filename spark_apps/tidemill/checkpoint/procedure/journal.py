@@ -1,4 +1,4 @@
-"""The journal of a request: the plan of a verb, its completed steps, and its end.
+"""The journal of a request: the plan of an operation, its completed steps, and its end.
 
     journal/<request id>/plan.json       created at the beginning
     journal/<request id>/step-03.json    the third step is done, with its notes for later steps
@@ -31,7 +31,7 @@ _PLAN, _END = "plan.json", "end.json"
 
 
 class JournalEntry(BaseModel):
-    """One request of a verb.
+    """One request of an operation.
 
     Args:
         plan: All decisions; the steps need only the plan and the notes of earlier steps.
@@ -137,7 +137,7 @@ def ended_requests(store: Store, layout: Layout, pipeline: str) -> list[str]:
 def derived_request_id(
     store: Store, layout: Layout, pipeline: str, verb: str, arguments: Mapping[str, Any]
 ) -> str:
-    """Return the id of the unfinished request of a verb with these arguments, or else a new id.
+    """Return the id of the unfinished request of an operation with these arguments, or else a new id.
 
     So a command that is repeated after a crash continues its request, and a command that is repeated after
     its end begins a new one. A new id includes the time, because tables keep the ids of requests, even when

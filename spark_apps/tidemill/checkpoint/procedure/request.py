@@ -60,7 +60,7 @@ def check_reason(reason: str) -> str:
 
 
 def request_stem(verb: str, arguments: Mapping[str, Any]) -> str:
-    """Return the prefix of all requests of a verb with these arguments, such as `rewind-3f5a90c1d2e4`."""
+    """Return the prefix of an operation's requests with these arguments, such as `rewind-3f5a90c1d2e4`."""
     document = json.dumps(arguments, sort_keys=True, default=str)
     return f"{verb}-{hashlib.sha256(document.encode()).hexdigest()[:DIGEST_DIGITS]}"
 

@@ -16,8 +16,8 @@ from tidemill.storage.store import Store
 # Time between two heartbeats: short enough for an operator who waits, and only one small write each.
 RENEWED_EVERY = timedelta(seconds=10)
 
-# Time without a heartbeat after which a verb counts as dead. It spans several heartbeats, so a slow store is
-# not mistaken for a dead process.
+# Time without a heartbeat after which an operation counts as dead. It spans several heartbeats, so a slow
+# store is not mistaken for a dead process.
 DEAD_AFTER = timedelta(minutes=1)
 
 

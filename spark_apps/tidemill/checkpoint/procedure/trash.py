@@ -1,4 +1,4 @@
-"""Trash: `trash/<request id>/…`, where verbs move files instead of deleting them."""
+"""Trash: `trash/<request id>/…`, where operations move files instead of deleting them."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""The unfinished request of a pipeline, for which every other verb waits."""
+"""The unfinished request of a pipeline, for which every other operation waits."""
 
 from __future__ import annotations
 

@@ -64,7 +64,7 @@ class CommitsFile:
         batch_id: Number of the batch.
         version: Version of the format.
         next_watermark: Watermark of the next batch; None before the first event.
-        state_ids: By operator: for each partition the unique ids of its stores, as in the names of the state
+        state_ids: Unique ids of the stores of each partition, by operator, as in the names of the state
             files. Empty with state format 1 and without state.
     """
 

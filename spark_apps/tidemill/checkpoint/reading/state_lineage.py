@@ -1,8 +1,8 @@
 """The beginning of a changelog's lineage: in state format 2, a changelog names the versions it follows.
 
-Spark loads version N by the lineage in N's changelog, which begins at the newest snapshot of that time. Spark
-looks for a snapshot only there and not at older versions. So if that snapshot is lost, the state is lost,
-even if older snapshots and all changes still exist.
+Spark loads version N by the lineage in N's changelog. It begins at the newest snapshot when N was written.
+Spark looks for a snapshot only there and not at older versions. So if that snapshot is lost, the state is
+lost, even if older snapshots and all changes still exist.
 
 Format (Spark 4.2, StateStoreChangelogWriterV3 and V4): a version `v3` or `v4`, then a JSON list of versions
 with their unique ids, each written with Java's `writeUTF`. All of it is in LZ4 blocks, Spark's default codec.

@@ -163,7 +163,7 @@ def level_of(left: float, kept: float) -> Level:
 def caught_up_at(folder: StateFolder) -> datetime | None:
     """Return the latest time when the pipeline had surely read everything; None without a batch.
 
-    A batch was planned with the records of that time (but an older backlog is only visible in the status).
+    The records of a batch are as old as its planning time. An older backlog is visible only in the status.
     The status records when nothing was left. An incremental run that ended clean has read everything.
     """
     status, receipt = folder.status, folder.receipt

@@ -39,7 +39,7 @@ class Verdict:
 
     Args:
         answer: `compatible`: it continues from the checkpoint. `needs repartition`: it continues after that
-            verb. `needs new generation`: it needs a new beginning. `refused`: it cannot start as it is.
+            operation. `needs new generation`: it needs a new beginning. `refused`: it cannot start as it is.
         findings: Reasons and notes, worst first.
     """
 

@@ -1,1 +1,1 @@
-"""The verbs that change checkpoints: one file per verb, and their shared parts."""
+"""The operations that change checkpoints: one file per operation, and their shared parts."""

@@ -29,7 +29,7 @@ def plan_acknowledge(store: Store, pipeline: Pipeline, check_state: Callable[[],
 
     Raises:
         UsageError: TIDE-CKPT-076, if the pipeline has never run.
-        GateRefusedError: As a start, for any other finding of the gate; as `check_state`.
+        GateRefusedError: If the gate has any other finding, as at a start; also see `check_state`.
     """
     live = read_current(store, pipeline.layout, pipeline.name)
     if live is None:

@@ -1,7 +1,7 @@
 """`clean`: archive or delete files that were read and are no longer needed in their folder.
 
 It can run while the stream runs, because it takes only files that the live generation will not read again. So
-it takes no hold and fences no driver. While a `clean` is unfinished, other verbs cannot begin.
+it takes no hold and fences no driver. While a `clean` is unfinished, other operations cannot begin.
 """
 
 from __future__ import annotations
@@ -38,7 +38,7 @@ _SINK_LOG = "_spark_metadata/"
 
 ARCHIVE, DELETE = "archive", "delete"
 
-# By stream: its files, and the names of those that may be removed now.
+# Files of each stream, and the names of those that may be removed now.
 Allowed = dict[str, tuple[StoredFiles, list[str]]]
 
 # Checks again which files may be archived, or deleted.

@@ -47,7 +47,7 @@ class Prospect:
         origin: Checkpoint to continue from.
         live: Record of the live generation; None if the pipeline never ran.
         batch_id: Last batch that stays.
-        ways: How each table is brought to that batch.
+        ways: The way to bring each table to that batch.
         facts: Facts of the future checkpoint.
         unanswered: Reason why no broker was asked for the next records; empty if one was asked.
     """
@@ -102,7 +102,7 @@ def check_prospect(facts: CheckpointFacts, batch_id: int | None) -> None:
     Raises:
         GateRefusedError: TIDE-CKPT-075.
     """
-    # The verb's own plan reports changes that an operator could acknowledge.
+    # The operation's own plan reports changes that an operator could acknowledge.
     meant = replace(facts, accepted=declared_now(facts))
     refusal = next((finding for finding in examine(meant) if finding.severity == "error"), None)
     if refusal is not None:
@@ -121,7 +121,7 @@ def declared_now(facts: CheckpointFacts) -> Accepted:
 
 
 def never_ran(pipeline: str) -> UsageError:
-    """Return the error of a verb that needs a checkpoint."""
+    """Return the error of an operation that needs a checkpoint."""
     return UsageError(
         "TIDE-CKPT-076",
         "This pipeline has never run; it has no checkpoint.",
@@ -180,7 +180,8 @@ def _taken_back(pipeline: Pipeline, live: Current | None, ways: Mapping[str, Way
 
 def _read_since(pipeline: Pipeline, reader: CheckpointReader, numbers: Iterable[int]) -> ReadSince | None:
     # Only for a files source is the checkpoint the only record of what was read. The checkpoint may be torn,
-    # and this verb may be the repair. So it is read only if neither the source nor the ledger has the fact.
+    # and this operation may be the repair. So it is read only if neither the source nor the ledger has the
+    # fact.
     files = any(stream.spec.source.files is not None for stream in pipeline.streams.values())
     last = max(numbers, default=max(reader.commit_ids, default=None) if files else None)
     if last is None:

@@ -63,7 +63,7 @@ class PruneFacts:
         closed: Ended journal entries, oldest first.
         now: Reference time for ages.
         recorded: Generations that are or were live; None if unknown. Any other generation is left over from
-            an abandoned request or was created by hand, so no verb returns to it.
+            an abandoned request or was created by hand, so no operation returns to it.
     """
 
     state: str
@@ -131,7 +131,7 @@ def _left(
 
 def _move(store: Store, layout: Layout, request: Request, paths: Iterable[str], _: Notes) -> None:
     for path in paths:
-        # Check again, because a verb may have made the generation live since the plan.
+        # Check again, because an operation may have made the generation live since the plan.
         if path not in _protected(read_current(store, layout, request.pipeline)):
             folder = f"{layout.state(request.pipeline)}/{path}"
             move_to_trash(store, layout, request.pipeline, request.request_id, folder)

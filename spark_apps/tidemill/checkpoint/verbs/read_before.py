@@ -43,7 +43,7 @@ def read_before(
 
 
 def _newest_batch(table: Table, pipeline: str) -> LedgerEntry | None:
-    """As `stands`, but skip a reset's entry: it has read nothing, and it names topics added later."""
+    """Return the entry as `stands` does, but skip a reset's entry, which has read no records."""
     read = (e for e in _entries(table, pipeline) if not (e.mode == "base" and e.batch_id is None))
     return next(read, None)
 

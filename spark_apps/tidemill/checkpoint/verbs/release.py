@@ -35,7 +35,7 @@ def hold_by_hand(store: Store, layout: Layout, pipeline: str, hold: Hold) -> boo
 
 
 def releasable(store: Store, layout: Layout, pipeline: str) -> list[Hold]:
-    """Return all holds, and unfinished requests that have no hold but make other verbs wait."""
+    """Return all holds, and unfinished requests that have no hold but make other operations wait."""
     holds = read_holds(store, layout, pipeline)
     held = {hold.id for hold in holds}
     waiting = (e for e in unfinished_entries(store, layout, pipeline) if e.request_id not in held)

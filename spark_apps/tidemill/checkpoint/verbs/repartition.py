@@ -45,7 +45,7 @@ def plan_repartition(store: Store, pipeline: Pipeline, partitions: int) -> dict[
     origin = origin_of(store, pipeline, live)
     pinned = _check_wanted(pipeline, origin, partitions)
     last = _check_finished(pipeline, origin)
-    # Check with the old number of partitions, because the changed number is the purpose of the verb.
+    # Check with the old number of partitions, because the changed number is the purpose of the operation.
     run = pipeline.spec.run.model_copy(update={"shuffle_partitions": pinned})
     as_before = replace(pipeline, spec=pipeline.spec.model_copy(update={"run": run}))
     plan = plan_of_prospect(look_ahead(as_before, origin, live, last, lambda facts, _: (facts, "not needed")))

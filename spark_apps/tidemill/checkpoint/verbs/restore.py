@@ -1,4 +1,4 @@
-"""`restore`: a pipeline continues from a backup, and its tables return to their versions of that time.
+"""`restore`: a pipeline continues from a backup, and its tables return to their versions in the backup.
 
 The backup may be in another storage root, because its paths are relative.
 """
@@ -61,7 +61,7 @@ def plan_restore(store: Store, pipeline: Pipeline, backup: Backup, ask_broker: A
 
     Raises:
         DataError: TIDE-CKPT-047, if files of the backup are missing or damaged.
-        GateRefusedError: As `look_ahead`.
+        GateRefusedError: See `look_ahead`.
     """
     manifest = backup.manifest
     _check_files(backup)

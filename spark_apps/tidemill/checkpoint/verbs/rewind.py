@@ -72,7 +72,7 @@ def plan_rewind(store: Store, pipeline: Pipeline, target: Target, ask_broker: As
 
     Raises:
         UsageError: TIDE-CKPT-076 if the pipeline has never run, -045 if it has no such generation.
-        GateRefusedError: As `look_ahead`.
+        GateRefusedError: See `look_ahead`.
     """
     history = read_history(store, pipeline.layout, pipeline.name)
     if not history:

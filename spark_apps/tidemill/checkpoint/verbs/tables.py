@@ -193,7 +193,7 @@ def _another_table(pipeline: Pipeline, path: str, there: str | None, wanted: str
         "The table is missing, or is not the one that these batches were written to. Nothing was changed. "
         "Spark would go on after rows that are not there.",
         facts={"table": path, "table_id": there, "wanted_id": wanted},
-        fix="bring the table of that time here first, whole, with its _delta_log; "
+        fix="first copy the table that the batches were written to here, complete and with its _delta_log; "
         f"or read the source again: tidemill checkpoint reset {pipeline.name} --from earliest",
         runbook="restore-checkpoint",
     )

@@ -55,7 +55,7 @@ def prove_progress(plane: ControlPlane, pipeline: str, started_after: datetime |
 
 
 def prove_part_ended(plane: ControlPlane, pipeline: str) -> Proof:
-    """Return the proof that no Spark job of a verb runs; a stuck one does not count.
+    """Return the proof that no Spark job of an operation runs; a stuck one does not count.
 
     The next step checks the result.
     """

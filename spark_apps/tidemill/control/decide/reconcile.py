@@ -141,9 +141,9 @@ class Reconciler:
 
 
 def _about_held(facts: Facts) -> Decision:
-    """Return the decision about a held stream; a hold whose verb is dead needs an operator.
+    """Return the decision about a held stream; a hold whose operation is dead needs an operator.
 
-    Other holds are ended by their verb or by an operator.
+    Other holds are ended by their operation or by an operator.
     """
     if not facts.holds:
         return Decision("start", "the hold that forbade the last start is gone")

@@ -30,7 +30,7 @@ def parse_until(text: str | None) -> datetime | None:
 
 
 def check_until(verb: str, until: datetime | None, now: datetime) -> None:
-    """Raise if `until` is given for another verb, or has passed.
+    """Raise if `until` is given for another operation, or has passed.
 
     A request that is repeated after its end must not drain the driver that was started since.
 

@@ -74,12 +74,12 @@ def copied(pipeline: Pipeline, asking: Asking) -> Iterator[Copy]:
     """Yield a copy of a pipeline in its current state; the copy is deleted after the block.
 
     1. Allow one game day for each pipeline at a time. 2. Remove the remains of a killed one. 3. Fork, as the
-    verb does; the last step asks the gate. 4. End the driver, then delete the files.
+    operation does; the last step asks the gate. 4. End the driver, then delete the files.
 
     Raises:
         UnavailableError: TIDE-CTRL-092, if another game day runs.
         GateRefusedError: TIDE-CTRL-094, if a link is in the place of the copy.
-        TidemillError: Reason why the fork is not possible, as for the verb.
+        TidemillError: Reason why the fork is not possible, as for the operation.
     """
     check_playable(pipeline)
     store, environment = Store(pipeline.layout.root), _environment_of(pipeline)

@@ -32,7 +32,7 @@ class Drills:
 
     Args:
         copy: The copy.
-        asking: The requester; verbs of the drills have the same requester.
+        asking: The requester; operations of the drills have the same requester.
         tell: Called with each step.
     """
 

@@ -77,7 +77,7 @@ def rehearse(
         tell: Called with each step.
 
     Raises:
-        TidemillError: As `play`.
+        TidemillError: See `play`.
     """
     at = datetime.now(UTC)
     with copied(pipeline, replace(asking, request_id="")) as copy:

@@ -32,7 +32,7 @@ class DrillResult:
     Args:
         drill: The drill.
         outcome: `recovered` if the copy's stream was proven to make progress afterwards.
-        seconds: From the fault, or the first step of the procedure, to that proof.
+        seconds: Time from the fault, or the first step of the procedure, to that proof.
         told: The proof, or the reason why it is missing.
     """
 

@@ -34,7 +34,7 @@ PROBE_TIMEOUT_SECONDS = 5
 
 
 def driver_arguments(pipeline: Pipeline, run: DriverRun) -> list[str]:
-    """Return the arguments of the image's entry point: a driver of this run, or a Spark job of a verb."""
+    """Return the arguments of the image's entry point, for a driver or for an operation's Spark job."""
     program = ["python", "-m", run.program] if run.is_part else ["driver"]
     place = ("--project", pod.PROJECT_FOLDER, "--env", _environment_file(pipeline))
     return [*program, *place, *run.words]
@@ -123,7 +123,7 @@ def pod_template(start: Start, restart_policy: str) -> Part:
         "spec": {
             **pod.placement(settings),
             "serviceAccountName": settings.service_accounts.driver,
-            # A driver creates and deletes its executors; a Spark job of a verb has none.
+            # A driver creates and deletes its executors; a Spark job of an operation has none.
             "automountServiceAccountToken": not start.run.is_part
             and start.pipeline.size.executors is not None,
             "enableServiceLinks": False,

@@ -1,1 +1,1 @@
-"""The `checkpoint` verbs as complete procedures, shared by the command line and the DAGs."""
+"""The `checkpoint` operations as complete procedures, shared by the command line and the DAGs."""

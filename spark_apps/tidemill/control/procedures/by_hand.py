@@ -1,4 +1,4 @@
-"""The verbs without steps: a backup, a hold, and its release."""
+"""The operations without steps: a backup, a hold, and its release."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""The filled-in form of a verb: its validation, and its arguments for the command line.
+"""The filled-in form of an operation: its validation, and its arguments for the command line.
 
 The DAGs build their trigger forms from the same fields, and validate the values again, because Airflow's
 server accepts unknown keys. The command line writes arguments with the same functions, so that both result in
@@ -29,7 +29,7 @@ class Asked:
 
     @property
     def words(self) -> tuple[str, ...]:
-        """Return the verb's own arguments as on the command line."""
+        """Return the operation's own arguments as on the command line."""
         return words_of(self.verb, self.arguments)
 
 
@@ -41,7 +41,7 @@ def words_of(verb: str, arguments: Mapping[str, Any]) -> tuple[str, ...]:
 
 
 def fields_of(verb: str) -> tuple[Field, ...]:
-    """Return all fields of a verb's form, in order."""
+    """Return all fields of an operation's form, in order."""
     pipeline, *others = COMMON_FIELDS
     return (pipeline, *FORMS[verb].fields, *others)
 
@@ -80,7 +80,7 @@ def refuse_unknown(form: str, given: Mapping[str, Any], known: Collection[str]) 
     """Raise if a field is not in the form.
 
     Args:
-        form: The verb or the DAG.
+        form: The operation or the DAG.
         given: The given values.
         known: The fields of the form.
 

@@ -1,6 +1,7 @@
-"""The specific parts of each `checkpoint` verb: its plan, its steps, its text.
+"""The specific parts of each `checkpoint` operation: its plan, its steps, its text.
 
-Each function takes the pipeline and the verb's own arguments. Facts are gathered when `make_plan` is called.
+Each function takes the pipeline and the operation's own arguments. Facts are gathered when `make_plan` is
+called.
 """
 
 from __future__ import annotations
@@ -22,7 +23,7 @@ if TYPE_CHECKING:
 
 # Broker answers may change between plan and execution; they are not part of the decision.
 _TOLD = frozenset({"unanswered"})
-# For a reset also the position of `latest` or of a time, which moves; the offsets of the plan are used.
+# For a reset, the position of `latest` or of a time may also change. The offsets of the plan are used.
 _WHERE_IT_BEGINS = frozenset(
     {"start", "folders", "partitions", "never_read", "read_again", "read_again_if_copied", "warm"}
 )
@@ -30,14 +31,15 @@ _WHERE_IT_BEGINS = frozenset(
 
 @dataclass(frozen=True)
 class VerbParts:
-    """The specific parts of one verb.
+    """The specific parts of one operation.
 
     Args:
-        pipeline: The pipeline that the verb changes, whose journal and hold are used.
-        make_plan: Gathers facts and decides; returns plain data. Raises if the verb refuses. Writes nothing.
+        pipeline: The pipeline that the operation changes, whose journal and hold are used.
+        make_plan: Gathers facts and decides; returns plain data. Raises if the operation refuses. Writes
+            nothing.
         steps: Returns the steps, from the plan alone; steps that copy report their progress.
         lines: Returns the plan in readable form.
-        forbids_starts: False for a verb that may run next to a live stream; then the gate is not asked.
+        forbids_starts: False for an operation that may run next to a live stream; then the gate is not asked.
         has_work: Returns True if the plan changes anything; otherwise it is not carried out.
         consent: Raises if the plan loses data without consent. Called before any change; the plan can be read
             without consent.
@@ -261,7 +263,7 @@ def clean(plane: ControlPlane, pipeline: Pipeline) -> VerbParts:
     )
 
 
-# The `checkpoint` verbs that have a plan with steps, a journal and a hold.
+# The `checkpoint` operations that have a plan with steps, a journal and a hold.
 PROCEDURES: Mapping[str, Callable[..., VerbParts]] = {
     verb.__name__: verb for verb in (rewind, restore, reset, acknowledge, repair, repartition, fork, prune)
 }

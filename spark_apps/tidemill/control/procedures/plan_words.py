@@ -1,4 +1,4 @@
-"""The plans of verbs in readable form."""
+"""The plans of operations in readable form."""
 
 from __future__ import annotations
 
@@ -130,7 +130,7 @@ def _clean_lines(name: str, stream: Mapping[str, Any]) -> list[str]:
     return lines
 
 
-# Verbs whose plans are kept in the audit.
+# Operations whose plans are kept in the audit.
 WORDS: Mapping[str, Callable[[Mapping[str, Any]], list[str]]] = {
     "rewind": rewind_lines,
     "restore": restore_lines,
@@ -145,9 +145,9 @@ WORDS: Mapping[str, Callable[[Mapping[str, Any]], list[str]]] = {
 
 
 def kept_lines(verb: str, plan: Mapping[str, Any]) -> list[str]:
-    """Return the plan of an executed verb, perhaps by a Tidemill version with other plans.
+    """Return the plan of an executed operation, perhaps by a Tidemill version with other plans.
 
-    For those, and for a verb without text functions, returns the short values of the plan.
+    For those, and for an operation without text functions, returns the short values of the plan.
     """
     try:
         return WORDS[verb](plan)
@@ -206,7 +206,7 @@ def _meaning(row: Mapping[str, Any]) -> str:
 
 
 def _worth_knowing(plan: Mapping[str, Any]) -> list[str]:
-    """Return facts that an operator should know before the verb acts."""
+    """Return facts that an operator should know before the operation acts."""
     changed = [f"changed since, and from here on: {n}: {c}" for n, c in plan.get("changed", {}).items()]
     if plan.get("late_rows_may_differ"):
         changed.append(

@@ -1,4 +1,4 @@
-"""Plan, authorize and carry out a verb; shared by the command line and the DAGs."""
+"""Plan, authorize and carry out an operation; shared by the command line and the DAGs."""
 
 from __future__ import annotations
 
@@ -22,7 +22,7 @@ if TYPE_CHECKING:
 
 @dataclass(frozen=True)
 class Hearers:
-    """Progress callbacks of a running verb.
+    """Progress callbacks of a running operation.
 
     Args:
         step_done: Called with each finished step.
@@ -38,17 +38,17 @@ NOBODY = Hearers()
 
 @dataclass(frozen=True)
 class Asking:
-    """The request for a verb, and the same request on the command line.
+    """The request for an operation, and the same request on the command line.
 
     Args:
-        verb: The verb.
+        verb: The operation.
         words: Its own arguments, as on the command line.
         by: The requester; empty for this machine's user.
         approved_by: The approver; empty if there is none.
         reason: The reason.
         request_id: Id of the request; empty for a generated one.
         command: Returns a command line of given words, with the global options.
-        group: Command group of the verb.
+        group: Command group of the operation.
     """
 
     verb: str
@@ -73,10 +73,10 @@ class Asking:
 
 @dataclass(frozen=True)
 class Planned:
-    """A verb with its plan.
+    """An operation with its plan.
 
     Args:
-        parts: The verb.
+        parts: The operation.
         request: The request, as in journal and audit.
         plan: The plan that it began with, or would begin with now.
         has_begun: True if it is in the journal already.
@@ -98,7 +98,7 @@ class Planned:
         return self.parts.lines(self.plan)
 
     def check_consent(self) -> None:
-        """Raise if the plan loses data without consent; a started verb already had consent.
+        """Raise if the plan loses data without consent; a started operation already had consent.
 
         Raises:
             UsageError: If the consent is missing.
@@ -112,8 +112,8 @@ def plan_verb(asking: Asking, parts: VerbParts, pipeline: str) -> Planned:
 
     Args:
         asking: The request.
-        parts: The verb.
-        pipeline: The pipeline in the command; the verb may change another one.
+        parts: The operation.
+        pipeline: The pipeline in the command; the operation may change another one.
 
     Raises:
         GateRefusedError: TIDE-CKPT-033, if another request is unfinished.
@@ -148,7 +148,7 @@ def act(
         hearers: Progress callbacks.
 
     Raises:
-        GateRefusedError: As `check_allowed`, or if the gate refuses the result.
+        GateRefusedError: See `check_allowed`; also if the gate refuses the result.
         UsageError: If the plan loses data without consent.
     """
     from tidemill.checkpoint.procedure.carry_out import carry_out, procedure_of
@@ -165,7 +165,7 @@ def act(
 
 
 def check_allowed(plane: ControlPlane, asking: Asking, pipeline: Pipeline, forbids_starts: bool) -> None:
-    """Raise if a verb must not act.
+    """Raise if an operation must not act.
 
     Raises:
         GateRefusedError: TIDE-CKPT-035 if a driver runs, TIDE-CKPT-036 without the approval that a protected

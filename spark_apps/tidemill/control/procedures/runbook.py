@@ -1,4 +1,4 @@
-"""A verb as a runbook DAG runs it: first a plan, later exactly this plan or none.
+"""An operation as a runbook DAG runs it: first a plan, later exactly this plan or none.
 
 shown = show_plan(plane, asked, asking)          # plain data, for the log and the approver
 done = carry_out_plan(plane, asked, asking, shown)
@@ -29,7 +29,7 @@ if TYPE_CHECKING:
 
 @dataclass(frozen=True)
 class Runbook:
-    """One verb for one form.
+    """One operation for one form.
 
     Args:
         plan: Returns the current plan as plain data. Writes nothing.
@@ -52,7 +52,7 @@ def show_plan(plane: ControlPlane, asked: Asked, asking: Asking) -> dict[str, An
     """Return the plan, as text and as data. Writes nothing.
 
     Raises:
-        TidemillError: Reason why the verb refuses.
+        TidemillError: Reason why the operation refuses.
     """
     if not asked.dry_run:
         check_reason(asked.reason)
@@ -81,7 +81,7 @@ def carry_out_plan(
 
     Raises:
         GateRefusedError: TIDE-CKPT-100, if the plan has changed since.
-        TidemillError: Reason why the verb refuses.
+        TidemillError: Reason why the operation refuses.
     """
     runbook = _runbook(plane, asked, asking)
     approved, now = shown["plan"], _plain(runbook.plan())

@@ -1,4 +1,4 @@
-"""Stop a stream while a verb changes its checkpoint, and start it again afterwards.
+"""Stop a stream while an operation changes its checkpoint, and start it again afterwards.
 
 Both are ordinary requests, a stop and a start. So reconciliation does not interfere, and a later request
 wins. The start is one microsecond later than the stop.
@@ -47,7 +47,7 @@ def go_on(plane: ControlPlane, stop: StreamRequest) -> Goal | None:
     """Start the stream that `stop` has stopped; None if it stopped none, or a later request exists.
 
     Raises:
-        GateRefusedError: If a hold prevents the start, such as the hold of an unfinished verb.
+        GateRefusedError: If a hold prevents the start, such as the hold of an unfinished operation.
     """
     start = replace(stop, verb="start", at=stop.at + LATER)
     standing = read_desired(plane.store, plane.layout, stop.pipeline)

@@ -1,4 +1,4 @@
-"""The form of each `checkpoint` verb: its arguments, with a schema for each.
+"""The form of each `checkpoint` operation: its arguments, with a schema for each.
 
 DAG files import this module during parsing, so it has no heavy imports.
 """
@@ -26,7 +26,7 @@ OFFSETS = r'\{["A-Za-z0-9._:, {}-]{0,20000}\}'
 
 @dataclass(frozen=True)
 class Field:
-    """One argument of a verb.
+    """One argument of an operation.
 
     Args:
         name: Name in the form; with dashes in front, the option on the command line.
@@ -65,7 +65,7 @@ class Field:
 
 @dataclass(frozen=True)
 class VerbForm:
-    """A verb.
+    """An operation.
 
     Args:
         does: Description in one line.
@@ -260,7 +260,7 @@ FORMS: Mapping[str, VerbForm] = {
     ),
 }
 
-# Fields of every form, in addition to the verb's own arguments.
+# Fields of every form, in addition to the operation's own arguments.
 COMMON_FIELDS = (
     Field("pipeline", "Name of the pipeline.", _PIPELINE, ...),
     Field(

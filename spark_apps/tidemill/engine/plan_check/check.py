@@ -52,7 +52,9 @@ def check_stream(
     calls: CallSites,
     window: EventWindow | None = None,
 ) -> list[Finding]:
-    """Check the result of a transform by Spark's rules and ours; refusals come first. Start and read nothing.
+    """Check the result of a transform by Spark's and Tidemill's rules. Start and read nothing.
+
+    Refusals come first.
 
     Args:
         pipeline: Pipeline of the transform.

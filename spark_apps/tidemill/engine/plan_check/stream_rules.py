@@ -60,7 +60,7 @@ _ONE_BY_ONE = frozenset(
 def own_findings(
     given: Mapping[str, Node], root: Node, plan: Any, mode: OutputMode, session: SparkSession
 ) -> list[Found]:
-    """Return the findings of our own rules: rule, detail, operation.
+    """Return the findings of Tidemill's own rules: rule, detail, operation.
 
     Args:
         given: Plans of the transform's input streams, by name.

@@ -206,7 +206,7 @@ def _unreadable(range_: FileRange, error: OSError) -> TidemillError:
         "TIDE-STOR-006",
         "The disk or the network mount of the files does not work.",
         facts=facts,
-        fix="see the mount; what it interrupted is repeated and nothing is lost",
+        fix="check the mount; interrupted work is repeated and nothing is lost",
         runbook="storage-unavailable",
     )
 

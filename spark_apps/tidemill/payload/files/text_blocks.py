@@ -53,7 +53,7 @@ class _Deflated(io.RawIOBase):
         return b""
 
 
-# By the extension of the file name, as in Hadoop.
+# Decompressors by the extension of the file name, as in Hadoop.
 _DECOMPRESSORS: dict[str, Callable[[BinaryIO], BinaryIO]] = {
     "gz": lambda raw: cast(BinaryIO, gzip.GzipFile(fileobj=raw)),
     "gzip": lambda raw: cast(BinaryIO, gzip.GzipFile(fileobj=raw)),

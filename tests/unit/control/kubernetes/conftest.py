@@ -10,7 +10,7 @@ from tests.support.cluster_project import ClusterProject, make_owner
 
 @pytest.fixture
 def api() -> ApiServerInMemory:
-    """A namespace with the chart's ConfigMap."""
+    """Return a namespace with the chart's ConfigMap."""
     server = ApiServerInMemory()
     make_owner(server)
     return server

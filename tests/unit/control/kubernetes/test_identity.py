@@ -26,7 +26,7 @@ def project(cluster_project: ClusterProject, monkeypatch: pytest.MonkeyPatch) ->
 
 
 def plane_of(project: ClusterProject, api: ApiServerInMemory) -> ControlPlane:
-    """As a pod of the scheduler has it, or a command line with KUBECONFIG."""
+    """Return the control plane of a scheduler pod, or of a command line with KUBECONFIG."""
     environment = project.environment
     return ControlPlane(environment, Store(environment.layout.root), project.runtime(api))
 
@@ -62,7 +62,7 @@ def test_a_laptop_with_the_clusters_root_is_refused(
 ) -> None:
     plane_of(project, api).own()
     with small_project(tmp_path / "laptop") as laptop:
-        # As conf/environments/azure.yaml: the same root, and `runtime: local`.
+        # The environment is like conf/environments/azure.yaml, with the same root and `runtime: local`.
         laptop.environ(f"runtime: local\nroot: {project.environment.layout.root}\n")
         laptop.declare("orders", STREAM)
         with pytest.raises(GateRefusedError) as caught:

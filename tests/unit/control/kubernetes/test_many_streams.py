@@ -33,7 +33,7 @@ def over_http(api: ApiServerInMemory) -> Iterator[ApiOverHttp]:
 
 
 def multiply(api: ApiServerInMemory) -> None:
-    """As many streams as there may be, each with what `orders` has."""
+    """Add streams up to the maximum number, each with the objects of `orders`."""
     for kind in (CONFIG_MAPS, STATEFUL_SETS, PODS):
         for document in api.list(kind, {"tidemill/slot": "main"}):
             for number in range(1, STREAMS):

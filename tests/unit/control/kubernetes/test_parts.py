@@ -1,4 +1,4 @@
-"""Parts of verbs that need Spark, as Jobs: one pod works, and every repeat of the verb finds it."""
+"""Parts of operations that need Spark, as Jobs: one pod works, and every repeat of the operation finds it."""
 
 from __future__ import annotations
 

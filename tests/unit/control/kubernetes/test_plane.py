@@ -16,7 +16,7 @@ from tidemill.errors import UnavailableError
 
 @pytest.fixture
 def project(cluster_project: ClusterProject, monkeypatch: pytest.MonkeyPatch) -> ClusterProject:
-    """Its volume is a folder of this machine, as it is one of an Airflow pod."""
+    """Use a folder of this machine as the volume, as an Airflow pod does."""
     monkeypatch.delenv("KUBERNETES_SERVICE_HOST", raising=False)
     cluster_project.on_a_volume(monkeypatch)
     return cluster_project

@@ -1,4 +1,4 @@
-"""A cluster that rejects a driver's objects: tried again for as long as it takes, red, and never a crash."""
+"""A cluster that rejects a driver's objects: it is retried without a limit, shown red, and never a crash."""
 
 from __future__ import annotations
 
@@ -23,7 +23,7 @@ HOUR = timedelta(hours=1)
 
 @pytest.fixture
 def clock(api: ApiServerInMemory) -> Clock:
-    """An hour ago, so that a test has an hour."""
+    """Return a clock that begins an hour ago, so that a test can move it by an hour."""
     clock = Clock(datetime.now(UTC) - HOUR)
     api.clock = clock
     return clock
@@ -40,7 +40,7 @@ def plane(
 
 
 def rejecting(kind: Kind, error: Exception) -> Callable[[str, Kind], None]:
-    """A webhook that says no to every object of a kind."""
+    """Return a webhook that rejects every object of a kind."""
 
     def before(verb: str, its: Kind) -> None:
         if its == kind and verb in ("create", "replace", "apply"):
@@ -100,7 +100,7 @@ def test_a_webhook_that_rejects_pods_for_half_an_hour_is_told_and_no_crash(
     outcomes = []
     for _ in range(30):
         outcomes.append(visit(plane, clock))
-        # What the StatefulSet's controller says each time that it tries.
+        # Message of the StatefulSet's controller at each attempt.
         api.warn("tidemill-orders", "FailedCreate", said)
     assert [outcome.decision.action for outcome in outcomes[:6]] == ["start", *["leave"] * 5]
     assert {outcome.decision.action for outcome in outcomes[6:]} == {"failed"}

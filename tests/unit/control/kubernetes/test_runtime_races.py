@@ -47,7 +47,7 @@ def dies() -> None:
 
 
 def namespace() -> ApiServerInMemory:
-    """An empty one, with the chart's ConfigMap."""
+    """Return an empty one, with the chart's ConfigMap."""
     api = ApiServerInMemory()
     make_owner(api)
     return api
@@ -92,7 +92,7 @@ def test_a_starter_killed_at_any_request_leaves_nothing_or_one_driver(
             cluster_project.runtime(api, clock=clock).start(run, "d1")
         assert kill.fired
         api.before = ApiServerInMemory().before
-        # The same request, repeated at once: it goes on where the first one stopped.
+        # The same request, repeated at once, continues where the first one stopped.
         result = cluster_project.runtime(api, clock=clock).start(run, "d1")
         assert (result.driver.run_id, result.driver.alive) == ("run-1", True), number
         api.settle()

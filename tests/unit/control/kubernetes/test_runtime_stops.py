@@ -1,4 +1,4 @@
-"""Stops that fail half-way, and what a stop has to find and to leave behind."""
+"""Stops that fail half-way, and the objects that a stop must find and leave behind."""
 
 from __future__ import annotations
 
@@ -140,7 +140,7 @@ def test_a_crash_looping_stream_that_is_put_away_leaves_no_disruption_budget(
     started(runtime, stream())
     api.settle()
     api.change_pod(POD, crash_looping(clock.now))
-    # Also if it fails half-way at first.
+    # The next attempt succeeds even if the first one fails half-way.
     refuse(api, "patch", STATEFUL_SETS)
     with pytest.raises(UnavailableError):
         runtime.put_away(newest(runtime))

@@ -201,7 +201,7 @@ def test_the_driver_is_told_its_run_and_its_pod(start: Start) -> None:
 def test_no_value_of_a_secret_is_in_any_object(full: Start) -> None:
     for document in objects(full):
         text = json.dumps(document)
-        # By name only.
+        # Objects refer to secrets only by name.
         assert '"secretKeyRef"' not in text
         assert "stringData" not in text
 

@@ -107,7 +107,7 @@ class Images:
     patch: pytest.MonkeyPatch
 
     def plane_with(self, tag: str) -> ControlPlane:
-        """The control plane once this image was deployed."""
+        """Return the control plane once this image was deployed."""
         self.project.on_a_volume(self.patch)
         file = self.project.folder / "conf/environments/plant.yaml"
         text = file.read_text().replace(self.project.image, f"docker.io/tidemill/spark:{tag}")
@@ -117,7 +117,7 @@ class Images:
 
     @property
     def run_id(self) -> str:
-        """The run of the newest driver."""
+        """Return the run of the newest driver."""
         (slot,) = self.api.list(CONFIG_MAPS, {PIPELINE_LABEL: "orders"})
         return str(slot["metadata"]["annotations"]["tidemill/run-id"])
 
@@ -128,7 +128,7 @@ class Images:
         return str(container["image"]).rpartition(":")[2]
 
     def reconcile(self, plane: ControlPlane, later: timedelta = timedelta(0)) -> str:
-        """One reconciliation, and what the cluster does then."""
+        """Reconcile once, and let the cluster act."""
         now = datetime.now(UTC) + later
         action = reconcile_streams(plane, clock=lambda: now)[0].decision.action
         self.api.settle()
@@ -166,7 +166,7 @@ def test_a_new_image_that_makes_no_batch_gives_way_to_the_one_before(images: Ima
     later = timedelta(minutes=11)
     assert [images.reconcile(new, later), images.reconcile(new, later)] == ["return", "start"]
     assert images.of_the_pod == "0.1.0"
-    # All that was decided then, for its driver and for a person.
+    # The slot stores everything that was decided then, for the driver and for the user.
     (slot,) = images.api.list(CONFIG_MAPS, {PIPELINE_LABEL: "orders"})
     assert "spark:0.1.0" in slot["data"]["environment.yaml"]
     assert json.loads(slot["data"]["resolved.json"])["image"].endswith(":0.1.0")
@@ -179,7 +179,7 @@ def test_a_new_image_that_makes_no_batch_gives_way_to_the_one_before(images: Ima
 
 
 def drained(plane: ControlPlane, run_id: str) -> None:
-    """The driver of a run leaves its receipt."""
+    """Write the receipt of a run's driver."""
     at = datetime.now(UTC) + timedelta(seconds=1)
     receipt = Receipt(
         pipeline="orders", run_id=run_id, mode="stream", result="clean", exit_code=0, stopped_at=at
@@ -188,7 +188,7 @@ def drained(plane: ControlPlane, run_id: str) -> None:
 
 
 def commits(plane: ControlPlane, run_id: str) -> None:
-    """The driver of a run says that it has committed a batch."""
+    """Write a status in which the driver of a run has committed a batch."""
     now = datetime.now(UTC) + timedelta(seconds=1)
     status = Status(
         pipeline="orders",

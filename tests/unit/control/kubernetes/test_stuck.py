@@ -1,4 +1,4 @@
-"""Why a driver neither works nor ends: words for a person, or nothing while it may still come right."""
+"""The reason why a driver neither works nor ends, for the user; empty while it may still recover."""
 
 from __future__ import annotations
 
@@ -32,7 +32,7 @@ def minutes_ago(minutes: float) -> datetime:
 
 
 def no_secret(ended_at: datetime) -> dict[str, Any]:
-    """Status of a pod whose driver ran and crashed, and whose Secret is gone since."""
+    """Return status of a pod whose driver ran and crashed, and whose Secret is gone since."""
     waiting = {"waiting": {"reason": "CreateContainerConfigError", "message": "no secret"}}
     ended = {"startedAt": f"{SINCE:%Y-%m-%dT%H:%M:%SZ}", "finishedAt": f"{ended_at:%Y-%m-%dT%H:%M:%SZ}"}
     return {"phase": "Running", "containerStatuses": [container(waiting, last={"terminated": ended})]}
@@ -49,7 +49,7 @@ def no_secret(ended_at: datetime) -> dict[str, Any]:
         {"pods": (pod(no_secret(minutes_ago(4)), made_at=minutes_ago(60)),)},
         # About to be replaced.
         {"pods": (pod({"phase": "Failed", "reason": "Evicted"}, made_at=minutes_ago(60)),)},
-        # Its pod may have been deleted just now.
+        # The pod may have been deleted just now.
         {"stateful_set": stateful_set()},
         {"jobs": (job(conditions=DONE),)},
     ],

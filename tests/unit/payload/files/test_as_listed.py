@@ -40,7 +40,7 @@ def file(tmp_path: Path) -> Path:
 def test_a_file_is_read_as_it_was_listed(file: Path) -> None:
     source = listed(file.as_uri(), 7)
     assert b"".join(source.blocks()) == b"a,mill\n"
-    # Of equal size, while it is open.
+    # Replace the content without changing the size, after the file was opened.
     file.write_bytes(b"a,pond\n")
     assert "modification time" in refused(source)
     assert b"".join(listed(file.as_uri(), 7, as_listed=False).blocks()) == b"a,pond\n"

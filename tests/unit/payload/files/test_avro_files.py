@@ -42,7 +42,7 @@ SYNC = HEADER[-16:]
 
 
 def varint(number: int) -> bytes:
-    """A long of Avro."""
+    """Return a long of Avro."""
     number, out = number << 1, b""
     while number > 127:
         out += bytes([number & 127 | 128])
@@ -59,7 +59,7 @@ def block(rows: Sequence[Any]) -> bytes:
 
 
 def compressed(codec: str, data: bytes) -> bytes:
-    """A block as the Avro specification has it compressed."""
+    """Return a block as the Avro specification has it compressed."""
     if codec == "snappy":
         return pa.Codec("snappy").compress(data, asbytes=True) + zlib.crc32(data).to_bytes(4, "big")
     if codec == "deflate":

@@ -51,7 +51,7 @@ def read(
 
 
 def good(folder: Path, *contents: str | bytes, **given: Any) -> list[tuple[Row, Row | None]]:
-    """Columns without nulls, and what was rescued, with the name of the file alone."""
+    """Return the columns without nulls, and the rescued data with only the name of the file."""
     found = read(folder, *contents, **given)
     assert found.rejected == []
     return [kept_and_rescued(row) for row in found.rows]

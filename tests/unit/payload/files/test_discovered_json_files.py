@@ -27,7 +27,7 @@ BROKEN = ("malformed_json", 6, b"{broken")
 
 
 def read(folder: Path, evolution: Evolution) -> tuple[Decoded, list[Any]]:
-    """Rows and rejected lines, and the new columns that the driver is given."""
+    """Return rows and rejected lines, and the new columns that the driver is given."""
     reported = create_autospec(Accumulator, instance=True)
     columns = DiscoveredColumns(evolution, hinted_columns("id long"), 1, reported)
     found = read_discovered(folder, {"a.json": b"\n".join(LINES)}, columns)

@@ -40,7 +40,7 @@ HEADER = {"header": True}
 
 @dataclass(frozen=True)
 class Case:
-    """Files, and what becomes of them."""
+    """Files, and the rows or rejections that they give."""
 
     fault: str
     files: Mapping[str, bytes]

@@ -103,7 +103,7 @@ CSV_CASES = [
 
 
 def payload(folder: Path, file_format: str) -> dict[str, Any]:
-    """A payload with the corpus' columns."""
+    """Return a payload with the corpus' columns."""
     schemas = folder / "conf/schemas"
     schemas.mkdir(parents=True, exist_ok=True)
     (schemas / "corpus.json").write_text(json.dumps({"type": "object", "properties": PROPERTIES}))
