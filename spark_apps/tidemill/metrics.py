@@ -102,7 +102,9 @@ QUARANTINED = _driver(
     "tidemill_quarantined_rows_total", "Rows quarantined since the driver started.", kind="counter"
 )
 LATE = _driver(
-    "tidemill_late_rows_total", "Late rows (older than the watermark) since the driver started.", kind="counter"
+    "tidemill_late_rows_total",
+    "Late rows (older than the watermark) since the driver started.",
+    kind="counter",
 )
 NO_EVENT_TIME = _driver(
     "tidemill_no_event_time_rows_total",
