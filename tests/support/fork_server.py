@@ -62,6 +62,8 @@ class Request:
     cwd: str
     env: Mapping[str, str]
     session: bool
+    # Shells start background jobs with SIGINT ignored, and programs inherit that.
+    ignores_sigint: bool
     inherited: Sequence[int]
     descriptors: Sequence[int]
 
@@ -119,7 +121,7 @@ def run(request: Request) -> NoReturn:
         os.setsid()
     signal.set_wakeup_fd(-1)
     signal.signal(signal.SIGCHLD, signal.SIG_DFL)
-    signal.signal(signal.SIGINT, signal.default_int_handler)
+    signal.signal(signal.SIGINT, signal.SIG_IGN if request.ignores_sigint else signal.default_int_handler)
     take_descriptors(request)
     os.chdir(request.cwd)
     write_over_own_memory(request.command, request.env)

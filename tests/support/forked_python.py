@@ -111,6 +111,7 @@ def forked(  # noqa: PLR0913  # those of Popen
         "cwd": str(cwd or Path.cwd()),
         "env": variables,
         "session": start_new_session,
+        "ignores_sigint": signal.getsignal(signal.SIGINT) == signal.SIG_IGN,
         "inherited": list(pass_fds),
     }
     with ExitStack() as opened:
