@@ -4,11 +4,15 @@ from __future__ import annotations
 
 import os
 from pathlib import Path
+from types import SimpleNamespace
 from typing import Any
 
 import pytest
+from deltalake import DeltaTable
 
 from tests.spark.test_joined_tables import at_the, crash, land, names
+from tests.support.command_line import CommandLine
+from tests.support.followed_fixes import typed
 from tests.support.lake import Lake, LakePipeline
 from tests.support.writer_cases import CrashedError
 from tidemill.engine.availability import check_source
@@ -160,6 +164,37 @@ def test_a_batch_of_which_a_part_is_written_is_finished_with_its_files_or_not_at
     assert names(lake, TABLES[1]) == expected
     assert [read.files for read in files_read(lake, TABLES[1])] == [1, 2]
     assert files_read(lake) == files_read(lake, TABLES[1])
+
+
+def test_a_batch_whose_files_are_lost_is_computed_again_by_the_command_of_the_fix(
+    lake: Lake, named: LakePipeline
+) -> None:
+    tidemill = CommandLine(lake.folder, lambda: SimpleNamespace(out="", err=""))
+
+    def lost(batch: int, name: str) -> str:
+        """Return the fix after a crash between the commits of two tables and a change of the joined file."""
+        land(lake, batch)
+        with pytest.raises(CrashedError):
+            named.run_incremental(at_the(1, "committed", crash))
+        name_devices(lake, a=name, b=name)
+        with pytest.raises(GateRefusedError) as refused:
+            named.run_incremental()
+        assert refused.value.error_id == "TIDE-JOIN-004"
+        return refused.value.fix
+
+    # No batch is before the first one: the fix restores the table that has it.
+    fix = lost(1, "wheel")
+    table = DeltaTable(named.resolved.layout.table(TABLES[0]))
+    table.restore(table.version() - 1)
+    assert tidemill(*typed(fix, "checkpoint reset", {})) == 0
+    named.run_incremental()
+    first = {10: "wheel", 11: "wheel"}
+    assert names(lake) == names(lake, TABLES[1]) == first
+
+    fix = lost(2, "sluice")
+    assert tidemill(*typed(fix, "checkpoint rewind", {})) == 0
+    named.run_incremental()
+    assert names(lake) == names(lake, TABLES[1]) == {**first, 20: "sluice", 21: "sluice"}
 
 
 # When the folder is listed, and before the files are read.

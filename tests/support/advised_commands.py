@@ -15,7 +15,7 @@ from tests.support.named_commands import VALUE, commands_of, literals, root
 _ID = re.compile(r"TIDE-[A-Z0-9]+-\d{3}")
 _PACKAGES = ("tidemill", "tidemill_airflow")
 # Matches a module that creates an error, or contains a text with a command.
-_OF_INTEREST = re.compile(r'"TIDE-[A-Z0-9]+-\d{3}"|\btidemill [a-z{]')
+_OF_INTEREST = re.compile(r'"TIDE-[A-Z0-9]+-\d{3}"|Error\(|\btidemill [a-z{]')
 
 
 @dataclass(frozen=True)
@@ -35,14 +35,16 @@ class AdvisedCommands:
 
 def advised_commands(*folders: Path) -> AdvisedCommands:
     """Return the commands that texts of the product name."""
-    modules = {name: _Module(name, tree) for folder in folders for name, tree in _trees(folder)}
+    trees = {name: tree for folder in folders for name, tree in _trees(folder)}
+    constants = _constants(trees)
+    modules = {name: _Module(name, tree, constants) for name, tree in trees.items()}
     by_id: dict[str, set[str]] = defaultdict(set)
     of_errors: set[tuple[str, int, str]] = set()
     for module in modules.values():
         for call, inside in module.errors:
-            for text in _Texts(modules, module).of(_fix_of(call), module, inside):
+            for text in _Texts(modules, module, constants).of(_fix_of(call), module, inside):
                 of_errors.add(text)
-                by_id[_id_of(call)].update(map(head, commands_of(text[2])))
+                by_id[_id_of(call, constants)].update(map(head, commands_of(text[2])))
     others: dict[str, set[str]] = defaultdict(set)
     for module in modules.values():
         for line, text in literals(module.tree):
@@ -74,13 +76,29 @@ def _trees(folder: Path) -> Iterator[tuple[str, ast.Module]]:
             yield ".".join(parts).removesuffix(".__init__"), ast.parse(text)
 
 
-def _id_of(call: ast.Call) -> str:
-    """Return the id of the error that a call creates; empty for any other call."""
+def _id_of(call: ast.Call, constants: Mapping[str, str]) -> str:
+    """Return the id, or the id behind a constant, of the error that a call creates; empty for other calls."""
     for argument in call.args[:3]:
         first = argument.elts[0] if isinstance(argument, ast.Tuple) and argument.elts else argument
+        if isinstance(first, ast.Name) and first.id in constants:
+            return constants[first.id]
         if isinstance(first, ast.Constant) and isinstance(first.value, str) and _ID.fullmatch(first.value):
             return first.value
     return ""
+
+
+def _constants(trees: Mapping[str, ast.Module]) -> Mapping[str, str]:
+    """Return the error ids that modules assign to a name; a name has one meaning in the whole product."""
+    found: dict[str, str] = {}
+    for node in (node for tree in trees.values() for node in tree.body if isinstance(node, ast.Assign)):
+        target, value = node.targets[0], node.value
+        if (
+            isinstance(target, ast.Name)
+            and isinstance(value, ast.Constant)
+            and _ID.fullmatch(str(value.value))
+        ):
+            assert found.setdefault(target.id, str(value.value)) == value.value, target.id
+    return found
 
 
 def _fix_of(call: ast.Call) -> ast.AST:
@@ -92,11 +110,12 @@ def _fix_of(call: ast.Call) -> ast.AST:
 class _Module:
     name: str
     tree: ast.Module
+    constants: Mapping[str, str]
 
     @cached_property
     def errors(self) -> list[tuple[ast.Call, ast.AST]]:
         """Return calls that create an error, each with its enclosing function or module."""
-        return list(_calls(self.tree, self.tree))
+        return list(_calls(self.tree, self.tree, self.constants))
 
     @cached_property
     def defined(self) -> Mapping[str, ast.AST]:
@@ -110,12 +129,14 @@ class _Module:
         return {alias.asname or alias.name: str(node.module) for node in ours for alias in node.names}
 
 
-def _calls(node: ast.AST, inside: ast.AST) -> Iterator[tuple[ast.Call, ast.AST]]:
-    if isinstance(node, ast.Call) and _id_of(node):
+def _calls(
+    node: ast.AST, inside: ast.AST, constants: Mapping[str, str]
+) -> Iterator[tuple[ast.Call, ast.AST]]:
+    if isinstance(node, ast.Call) and _id_of(node, constants):
         yield node, inside
     is_function = isinstance(node, ast.FunctionDef | ast.AsyncFunctionDef)
     for child in ast.iter_child_nodes(node):
-        yield from _calls(child, node if is_function else inside)
+        yield from _calls(child, node if is_function else inside, constants)
 
 
 @cache
@@ -139,7 +160,8 @@ def _assigned(tree: ast.AST) -> Mapping[str, ast.AST]:
 class _Texts:
     """Texts of an error, including those that its arguments name or that functions return."""
 
-    def __init__(self, modules: Mapping[str, _Module], home: _Module) -> None:
+    def __init__(self, modules: Mapping[str, _Module], home: _Module, constants: Mapping[str, str]) -> None:
+        self._constants = constants
         self._modules = modules
         self._home = home
         self._seen: set[int] = set()
@@ -157,11 +179,12 @@ class _Texts:
             if meant is None and name in module.imported and module is self._home:
                 home = self._modules.get(module.imported[name], module)
                 meant = home.defined.get(name)
-            if meant is not None and not _makes_errors(meant, node):
+            if meant is not None and not _makes_errors(meant, node, self._constants):
                 is_function = isinstance(meant, ast.FunctionDef | ast.AsyncFunctionDef)
                 yield from self.of(meant, home, meant if is_function else inside)
 
 
-def _makes_errors(meant: ast.AST, user: ast.AST) -> bool:
+def _makes_errors(meant: ast.AST, user: ast.AST, constants: Mapping[str, str]) -> bool:
     """Return True if the used object creates an error itself, such as a check that is called."""
-    return meant is not user and any(isinstance(one, ast.Call) and _id_of(one) for one in ast.walk(meant))
+    calls = (one for one in ast.walk(meant) if isinstance(one, ast.Call))
+    return meant is not user and any(_id_of(call, constants) for call in calls)

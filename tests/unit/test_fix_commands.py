@@ -37,6 +37,8 @@ ELSEWHERE = {
     ("TIDE-BACK-002", "checkpoint rewind"): "tests/spark/test_several_streams.py",
     ("TIDE-CKPT-106", "checkpoint rewind"): "tests/spark/test_spark_errors.py",
     ("TIDE-DATA-002", "plan"): "tests/spark/test_wrong_transforms.py",
+    ("TIDE-JOIN-004", "checkpoint reset"): "tests/spark/test_joined_files.py",
+    ("TIDE-JOIN-004", "checkpoint rewind"): "tests/spark/test_joined_files.py",
     ("TIDE-QUERY-009", "start"): "tests/unit/cli/test_memory_tables.py",
     ("TIDE-SINK-019", "checkpoint rewind"): "tests/spark/test_postgres_sink.py",
     ("TIDE-SPEC-030", "validate"): "tests/airflow/test_dag_files.py",
