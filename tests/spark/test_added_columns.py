@@ -19,7 +19,7 @@ from tidemill.ledger.read import read_ledger
 from tidemill.sinks.range_writer import RangeTarget, prepare_table, replace_rows
 from tidemill.sinks.table_columns import table_columns
 from tidemill.sinks.table_log import TableLog
-from tidemill.spec.sinks import DeltaSink
+from tidemill.spec.delta_sink import DeltaSink
 
 OLD = (
     "id long, place struct<site:string>, parts array<struct<size:int>>, tags map<string, struct<on:boolean>>"

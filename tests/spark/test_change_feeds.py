@@ -18,7 +18,7 @@ from tests.support.rewinds import acknowledge, newest_batch, rewind
 from tests.support.writer_cases import CrashedError, WriterCase, crash_at
 from tidemill.errors import DataError, SpecError, UsageError
 from tidemill.sinks.change_rows import change_rows, newest
-from tidemill.spec.sinks import DeltaSink
+from tidemill.spec.delta_sink import DeltaSink
 
 COLUMNS = "id long, op string, name string, seq long"
 FEED = {"sequence_by": "seq", "apply_as_deletes": "op = 'd'", "except_columns": ["op", "seq"]}

@@ -16,7 +16,7 @@ from tests.support.commits import commit_of
 from tidemill.errors import DataError
 from tidemill.sinks.range_writer import RangeTarget, prepare_table, replace_rows
 from tidemill.sinks.table_log import TableLog
-from tidemill.spec.sinks import DeltaSink
+from tidemill.spec.delta_sink import DeltaSink
 from tidemill.storage.parquet_part import write_part
 
 COLUMNS = pa.schema([("id", pa.int64()), ("price", pa.int64())])

@@ -16,7 +16,7 @@ from tidemill.sinks.batch_commit import BatchCommit, StepDone, TableWriter, Writ
 from tidemill.sinks.table_columns import table_columns
 from tidemill.sinks.table_log import TableLog
 from tidemill.sinks.table_writer import table_writer
-from tidemill.spec.sinks import DeltaSink
+from tidemill.spec.delta_sink import DeltaSink
 
 COLUMNS = "id long, name string"
 

@@ -82,7 +82,7 @@ OTHERS = {
     "tidemill.spec.environment": {"queries show"},
     "tidemill.spec.files_source": {"source clean"},
     "tidemill.spec.lineage": {"lineage emit"},
-    "tidemill.spec.pipeline": {"checkpoint doctor", "checkpoint repartition", "plan"},
+    "tidemill.spec.run": {"checkpoint doctor", "checkpoint repartition", "plan"},
     "tidemill.spec.reference": {"dev generate", "schema check", "status", "validate"},
     # These commands are in TIDE-PLAN-001, in addition to the reference.
     "tidemill.spec.transform_rules": {"ledger", "plan", "validate", "watch"},

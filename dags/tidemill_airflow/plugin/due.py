@@ -10,8 +10,8 @@ from airflow.timetables.base import DataInterval, TimeRestriction
 from airflow.timetables.trigger import CronTriggerTimetable
 
 from tidemill.control.decide.facts import Facts
-from tidemill.spec.pipeline import Run
 from tidemill.spec.readable import short_duration
+from tidemill.spec.run import Run
 
 
 def read_at(facts: Facts) -> datetime | None:

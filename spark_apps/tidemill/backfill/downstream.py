@@ -85,7 +85,7 @@ class Stale:
             return f"tidemill checkpoint reset {self.pipeline} --from earliest ({told})"
         if self.way == "nothing":
             return ""
-        return f"tidemill backfill plan {self.pipeline} --from BEGIN --to END, of a time of yours"
+        return f"tidemill backfill plan {self.pipeline} --from BEGIN --to END, for a range that you choose"
 
     def lines(self) -> list[str]:
         """Return readable lines."""

@@ -24,8 +24,8 @@ from tidemill.ledger.read import open_table
 from tidemill.sources.topic_facts import ask_topics
 from tidemill.spec.capabilities import SINKS
 from tidemill.spec.column_names import quoted
+from tidemill.spec.delta_sink import DeltaSink
 from tidemill.spec.project import Pipeline
-from tidemill.spec.sinks import DeltaSink
 from tidemill.storage.store import Store
 
 # Column with the time at which the broker received a record.

@@ -24,8 +24,8 @@ from tidemill.backfill.other_writers import OtherWriter
 from tidemill.backfill.refusal import refused
 from tidemill.backfill.row_origin import EventWindow, RowOrigin
 from tidemill.errors import UsageError
+from tidemill.spec.delta_sink import DeltaSink
 from tidemill.spec.project import Pipeline
-from tidemill.spec.sinks import DeltaSink
 
 By = Literal["record", "window", "time", "everything"]
 
@@ -90,7 +90,7 @@ def _again(pipeline: Pipeline) -> str:
     """Return what computes the tables from their source again."""
     reset = f"`tidemill checkpoint reset {pipeline.name} --from earliest`"
     if any(sink.mode == "append" for sink in pipeline.spec.delta_sinks):
-        return f"move its tables away, as their rows would come twice: {reset} then computes them again"
+        return f"move its tables away, so that no row is duplicated; then {reset} computes them again"
     return f"{reset} computes it again"
 
 

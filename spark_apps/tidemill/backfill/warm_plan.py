@@ -20,8 +20,8 @@ from tidemill.errors import UsageError
 from tidemill.ledger.entry import Positions
 from tidemill.ledger.read import read_commits
 from tidemill.ledger.standing import standing_commits
+from tidemill.spec.delta_sink import DeltaSink
 from tidemill.spec.project import Pipeline
-from tidemill.spec.sinks import DeltaSink
 from tidemill.storage.store import Store
 
 

@@ -12,7 +12,7 @@ from tidemill.names import catalogued_name
 from tidemill.spec.readable import shown
 
 if TYPE_CHECKING:
-    from collections.abc import Iterator
+    from collections.abc import Iterator, Sequence
 
     from tidemill.ledger.entry import LedgerEntry
     from tidemill.ledger.files_log import FilesCommit
@@ -46,28 +46,32 @@ def ledger(
         print_json([*(_document(*found) for found in commits), *map(_folder_document, folders)])
         return
     if commits:
-        counts = ("rows", "quarantined", "late", "no event time", "violations")
-        ran = ("mode", "batch", *counts, "columns added", "watermark", "run")
-        further = {
-            "joined with": [_joined(commit) for _, commit, _ in commits],
-            "models": [_models(commit) for _, commit, _ in commits],
-            "taken back": ["" if stands else "yes" for _, _, stands in commits],
-        }
-        further = {name: cells for name, cells in further.items() if any(cells)}
-        headings = ["committed (UTC)", "table", "version", *ran, *further]
-        print_table(
-            headings,
-            (
-                [*_row(table, commit), *cells]
-                for (table, commit, _), *cells in zip(commits, *further.values(), strict=True)
-            ),
-        )
+        _print_commits(commits)
     if folders:
         print_table(
             ("committed (UTC)", "folder", "batch", "files", "bytes", "generation"), map(_folder_row, folders)
         )
     if not commits and not folders:
         say(_without_commits(resolved))
+
+
+def _print_commits(commits: Sequence[tuple[str, Commit, bool]]) -> None:
+    """Print a line per commit; columns that few pipelines fill are shown only if a commit has them."""
+    counts = ("rows", "quarantined", "late", "no event time", "violations")
+    ran = ("mode", "batch", *counts, "columns added", "watermark", "run")
+    seldom = {
+        "joined with": [_joined(commit) for _, commit, _ in commits],
+        "models": [_models(commit) for _, commit, _ in commits],
+        "taken back": ["" if stands else "yes" for _, _, stands in commits],
+    }
+    shown_too = {name: cells for name, cells in seldom.items() if any(cells)}
+    print_table(
+        ("committed (UTC)", "table", "version", *ran, *shown_too),
+        (
+            [*_row(table, commit), *cells]
+            for (table, commit, _), *cells in zip(commits, *shown_too.values(), strict=True)
+        ),
+    )
 
 
 def _without_commits(pipeline: Pipeline) -> str:

@@ -73,15 +73,7 @@ def run_backfill(
     if plan.publish == "later":
         # Checked before staged rows are discarded, because the change that breaks the plan may be reverted.
         check_still_holds(run.store, run.pipeline, plan)
-    if gone := _why_anew(spark, run, plan, progress.now):
-        log.warning("begins_anew", plan=plan.digest, reason=gone)
-        progress.begin_anew()
-    if not progress.now.done:
-        drop_staged(run.store, run.pipeline.layout, plan)
-        files = keep_listings(spark, run.pipeline, run.store)
-        progress.change(
-            rules=run.code.rules, tables_read=newest_versions(run.pipeline), files_read=files or None
-        )
+    _begin(spark, run, plan, progress)
     tasks = TaskWatch(run.pipeline, reporter, lambda: work_of(spark.sparkContext))
     # 1.
     with looking(tasks), cancelled_by(run.drain, spark), _held_back(run, plan):
@@ -109,6 +101,19 @@ def run_backfill(
         if plan.publish == "later" and not publish_staged(spark, run, reporter, staged, step_done):
             return
     progress.change(finished_at=datetime.now(UTC), finished_by=run.run_id)
+
+
+def _begin(spark: SparkSession, run: RunContext, plan: BackfillPlan, progress: ProgressFile) -> None:
+    """Record what all chunks have in common, after discarding chunks that cannot be used."""
+    if gone := _why_anew(spark, run, plan, progress.now):
+        log.warning("begins_anew", plan=plan.digest, reason=gone)
+        progress.begin_anew()
+    if not progress.now.done:
+        drop_staged(run.store, run.pipeline.layout, plan)
+        files = keep_listings(spark, run.pipeline, run.store)
+        progress.change(
+            rules=run.code.rules, tables_read=newest_versions(run.pipeline), files_read=files or None
+        )
 
 
 def _why_anew(spark: SparkSession, run: RunContext, plan: BackfillPlan, progress: Progress) -> str:

@@ -146,6 +146,7 @@ class BatchWriter:
         if self._late_split is not None:
             self._late_split.begin(frame, len(dropped))
         apart = len(dropped) > 1 and self._state.share_tasks(frame)
+        # 2.
         with self._read(frame, entry, left, bool(dropped), apart=apart) as read:
             if self.discovery is not None:
                 self.discovery.check(entry)

@@ -82,12 +82,11 @@ def files_gone(pipeline: str, begun: Begun, error: UnavailableError) -> GateRefu
     """Return the refusal of a batch that was joined with files that are now deleted or changed."""
     return GateRefusedError(
         FILES_GONE,
-        "A driver has written a part of this batch and was stopped before the rest, and files of a folder "
-        "that it was joined with are not as they were. The rest would be joined with other rows. "
-        "Nothing was written.",
+        "A driver was stopped after it had written a part of this batch, and joined files of the batch were "
+        "changed or removed since. The rest would be joined with other rows. Nothing was written.",
         facts={**error.facts, "pipeline": pipeline, "batch_id": begun.batch_id},
-        fix="bring the files back as they were, modification times included, for one start, which finishes "
-        f"the batch; or compute it again: {_anew(pipeline, begun.batch_id)}",
+        fix="restore the files with their modification times, and the next start finishes the batch; "
+        f"or compute the batch again: {_anew(pipeline, begun.batch_id)}",
         runbook="half-written-batch",
     )
 

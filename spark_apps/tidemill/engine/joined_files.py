@@ -37,7 +37,9 @@ SOURCE_OPTION = "tidemill.files.joined"
 # Id of the error for a folder whose files have changed since they were listed.
 FILES_CHANGED = "TIDE-JOIN-002"
 
-_WAIT = "nothing, if the change is over; replace files by renaming complete ones, or use a Delta table"
+_WAIT = (
+    "nothing, if the change is complete; else replace files by renaming complete ones, or join a Delta table"
+)
 
 # Maximum number of file names in an error.
 _SHOWN = 3
@@ -193,7 +195,7 @@ def _unusable(pipeline: str, name: str, facts: Mapping[str, object], reason: str
 def _not_as_they_were(part: Pipeline, name: str, facts: Mapping[str, object]) -> UnavailableError:
     return UnavailableError(
         FILES_CHANGED,
-        "Files of a joined folder are not as they were when they were listed, or are gone.",
+        "Files of a joined folder were changed or removed after they were listed.",
         facts={"pipeline": part.name, "source": name, **facts},
         fix=_WAIT,
         runbook="source-unavailable",

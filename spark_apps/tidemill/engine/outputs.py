@@ -22,16 +22,9 @@ from tidemill.sinks.table_columns import spark_columns
 from tidemill.sinks.table_log import TableLog
 from tidemill.sinks.table_writer import table_writer
 from tidemill.sources.kafka_clients import environment_client
+from tidemill.spec.delta_sink import DeltaSink
 from tidemill.spec.project import Pipeline
-from tidemill.spec.sinks import (
-    ConsoleSink,
-    DeltaSink,
-    FilesSink,
-    ForeachBatchSink,
-    ForeachSink,
-    KafkaSink,
-    Sink,
-)
+from tidemill.spec.sinks import ConsoleSink, FilesSink, ForeachBatchSink, ForeachSink, KafkaSink, Sink
 
 
 @dataclass(frozen=True)

@@ -35,7 +35,7 @@ from tidemill.names import ASIDE_OUTPUTS, QUARANTINE_OUTPUT
 from tidemill.sinks.batch_commit import StepDone, Written
 from tidemill.sinks.range_writer import RangeTarget, prepare_table, replace_rows
 from tidemill.sinks.table_columns import table_columns
-from tidemill.spec.sinks import DeltaSink
+from tidemill.spec.delta_sink import DeltaSink
 
 log = structlog.get_logger()
 

@@ -29,8 +29,8 @@ from tidemill.payload.left_out import LeftOut, reason_of
 from tidemill.payload.quarantine import Quarantine
 from tidemill.sources.past_files import files_of
 from tidemill.sources.read import Past, read_batch
+from tidemill.spec.delta_sink import DeltaSink
 from tidemill.spec.project import Pipeline
-from tidemill.spec.sinks import DeltaSink
 from tidemill.storage.store import Store
 
 

@@ -19,7 +19,7 @@ from tidemill.ledger.entry import LedgerEntry
 from tidemill.names import ASIDE_OUTPUTS, Layout
 from tidemill.sinks.range_writer import KeyedTable, RangeTarget, prepare_table
 from tidemill.sinks.table_log import TableLog
-from tidemill.spec.sinks import DeltaSink
+from tidemill.spec.delta_sink import DeltaSink
 
 
 @dataclass(frozen=True)

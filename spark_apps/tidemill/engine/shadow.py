@@ -50,8 +50,8 @@ from tidemill.ledger.entry import Joined, LedgerEntry
 from tidemill.ledger.read import open_table
 from tidemill.names import ASIDE_OUTPUTS
 from tidemill.sources.topic_facts import with_topics_if_told
+from tidemill.spec.delta_sink import DeltaSink
 from tidemill.spec.project import Pipeline
-from tidemill.spec.sinks import DeltaSink
 from tidemill.storage.store import Store
 
 log = structlog.get_logger()

@@ -16,8 +16,8 @@ from tidemill.engine.row_origin import find_sink_origin
 from tidemill.engine.transform import Transform, cannot_be_applied, check_frame, load_transform
 from tidemill.errors import DataError, SpecError
 from tidemill.sinks.table_columns import table_columns
+from tidemill.spec.delta_sink import DeltaSink
 from tidemill.spec.project import Pipeline
-from tidemill.spec.sinks import DeltaSink
 
 # Name of the pipeline's result in the query of a sink.
 RESULT_NAME = "result"

@@ -32,7 +32,7 @@ from tidemill.sinks.change_rows import (
 )
 from tidemill.spec.change_feed import SET_AT
 from tidemill.spec.column_names import quoted
-from tidemill.spec.sinks import DeltaSink
+from tidemill.spec.delta_sink import DeltaSink
 
 # Helper columns: is the row from the batch, end of its interval, the last truncation, all truncations, is the
 # row to be deleted, and values with the sequence that set them.

@@ -20,7 +20,7 @@ from tidemill.sinks.batch_commit import BatchCommit, Staged, StepDone, Written, 
 from tidemill.sinks.part_files import write_parts
 from tidemill.sinks.spark_writer import SparkWriter
 from tidemill.sinks.table_log import TableLog
-from tidemill.spec.sinks import DeltaSink
+from tidemill.spec.delta_sink import DeltaSink
 from tidemill.storage.parquet_part import PartFile
 
 

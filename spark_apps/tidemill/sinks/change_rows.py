@@ -24,7 +24,7 @@ from tidemill.names import CHANGE_FEED_COLUMNS
 from tidemill.sinks.null_keys import null_key_counts, refuse_null_keys
 from tidemill.spec.change_feed import OWN_COLUMNS, SET_AT
 from tidemill.spec.column_names import column_named, quoted
-from tidemill.spec.sinks import DeltaSink
+from tidemill.spec.delta_sink import DeltaSink
 
 SEQUENCE, DELETED_AT = OWN_COLUMNS["scd1"]
 VALID_FROM, VALID_TO, IS_CURRENT, _ = OWN_COLUMNS["scd2"]

@@ -9,7 +9,7 @@ from pyspark.sql import functions as F
 
 from tidemill.errors import DataError
 from tidemill.spec.column_names import quoted
-from tidemill.spec.sinks import DeltaSink
+from tidemill.spec.delta_sink import DeltaSink
 
 
 def null_key_counts(key: Sequence[str], rows: Column) -> list[Column]:

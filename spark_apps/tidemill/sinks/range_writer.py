@@ -29,7 +29,7 @@ from tidemill.sinks.empty_partitions import refusing_empty_texts, without_empty_
 from tidemill.sinks.null_keys import check_null_keys
 from tidemill.sinks.spark_writer import create_table, merge_on
 from tidemill.sinks.table_log import TableLog
-from tidemill.spec.sinks import DeltaSink
+from tidemill.spec.delta_sink import DeltaSink
 
 # Delta's errors for a commit that another writer's commit made impossible.
 _LOST_COMMITS = (

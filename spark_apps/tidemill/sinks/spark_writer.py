@@ -31,7 +31,7 @@ from tidemill.sinks.null_keys import null_key_counts, refuse_null_keys
 from tidemill.sinks.table_columns import table_columns
 from tidemill.sinks.table_log import TableLog
 from tidemill.spec.column_names import quoted, quoted_field
-from tidemill.spec.sinks import DeltaSink
+from tidemill.spec.delta_sink import DeltaSink
 
 _TXN_APP_ID = "spark.databricks.delta.write.txnAppId"
 _TXN_VERSION = "spark.databricks.delta.write.txnVersion"

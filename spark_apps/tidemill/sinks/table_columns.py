@@ -10,8 +10,8 @@ from pyspark.sql.types import StructField, StructType
 
 from tidemill.errors import SpecError
 from tidemill.spec.column_names import column_named
+from tidemill.spec.delta_sink import DeltaSink
 from tidemill.spec.near_key import near_key
-from tidemill.spec.sinks import DeltaSink
 from tidemill.spec.text import NOT_IN_DELTA_NAMES
 
 

@@ -11,7 +11,7 @@ from tidemill.sinks.change_rows import table_schema
 from tidemill.sinks.spark_writer import SparkWriter
 from tidemill.sinks.table_columns import check_names
 from tidemill.sinks.table_log import TableLog
-from tidemill.spec.sinks import DeltaSink
+from tidemill.spec.delta_sink import DeltaSink
 
 
 def table_writer(

@@ -125,9 +125,8 @@ TRIGGERS: Mapping[str, TriggerFacts] = {
         "`{continuous: 1 second}`",
         "stream",
         "no batches: each row is written as it arrives, at least once, and the source's offsets are "
-        "committed "
-        "to the checkpoint every second. No ledger and no quarantine. Needs one core for each partition of "
-        "the source",
+        "committed to the checkpoint every second. No ledger and no quarantine. Needs one core for each "
+        "partition of the source",
     ),
     "real_time": TriggerFacts(
         "`{real_time: 5 minutes}`",
@@ -156,8 +155,7 @@ REFUSALS = (
         "TIDE-MODE-002",
         "a socket into a sink that keeps rows",
         "A socket cannot be read again, so a repeated batch has other rows, and rows are lost with each "
-        "restart: "
-        "nothing can be promised of what is kept.",
+        "restart: nothing can be promised of what is kept.",
         "use `console: {}` or `memory`; or send the lines to a topic, and read that",
         source=_set("socket"),
         sink=_set("delta", "files", "kafka", "foreach", "foreach_batch", "postgres"),
@@ -200,11 +198,9 @@ REFUSALS = (
         "TIDE-MODE-007",
         "files in mode complete or update",
         "Rows in files are never taken back, so only rows that do not change any more can go there: Spark "
-        "refuses "
-        "parquet, orc, json and csv in any mode but append.",
+        "refuses parquet, orc, json and csv in any mode but append.",
         "write a table, `delta: {table: gold/name, mode: replace}` (or `mode: merge` with `key`); or leave "
-        "`mode` "
-        "out, with a watermark and windows that close",
+        "`mode` out, with a watermark and windows that close",
         sink=_set("files"),
         mode=_set("update", "complete"),
     ),

@@ -139,8 +139,7 @@ class EnvironmentSpec(Strict):
         timedelta(seconds=120),
         validate_default=True,
         description="Time between the stop request and the kill of a driver that has not ended; 1 minute to "
-        "1 "
-        "hour. The running batch has all of this time except the last 30 seconds. After that it is "
+        "1 hour. The running batch has all of this time except the last 30 seconds. After that it is "
         "interrupted, and the next start repeats it.",
     )
     progress_within: Patience = Field(

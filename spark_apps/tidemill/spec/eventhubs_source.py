@@ -69,8 +69,7 @@ class EventHubsSource(Strict):
     retention: Duration | None = Field(
         None,
         description="Retention of the hub, from 1 hour to the maximum of its tier, which is the default. "
-        "More "
-        "than 7 days need `tier`.",
+        "More than 7 days need `tier`.",
     )
     throughput_units: Count | None = Field(
         None,

@@ -74,7 +74,7 @@ def check_files_of_all(pipelines: Iterable[Pipeline]) -> None:
 
 def _folders(pipeline: Pipeline) -> Iterator[tuple[tuple[str, str], list[str]]]:
     """Yield the folders that a pipeline reads, by source, and those that its files sinks write."""
-    for name, stream in (*pipeline.streams.items(), *pipeline.joined_files.items()):
+    for name, stream in pipeline.parts.items():
         if stream.spec.source.files is not None:
             yield (pipeline.name, name), pipeline.layout.folder_parts(stream.spec.source.files.path)
     for place, sink in enumerate(pipeline.spec.sinks):

@@ -138,9 +138,8 @@ class FilesSource(Strict):
     options: FilesOptions = Field(
         {},
         description="Options of the format, with Spark's names. All formats: `pathGlobFilter`. CSV: "
-        "`header`, "
-        "`sep`, `quote`, `escape`, `comment`, `nullValue` and `encoding`. JSON: `lineSep`, `multiLine`, "
-        "`encoding` and `primitivesAsString`. Text: `lineSep`, `wholetext` and `encoding`.",
+        "`header`, `sep`, `quote`, `escape`, `comment`, `nullValue` and `encoding`. JSON: `lineSep`, "
+        "`multiLine`, `encoding` and `primitivesAsString`. Text: `lineSep`, `wholetext` and `encoding`.",
     )
 
     @model_validator(mode="after")

@@ -27,13 +27,13 @@ def check_named_parts(pipeline: Pipeline) -> None:
     spec, project = pipeline.spec, pipeline.environment.project
     _check_size(pipeline)
     check_here(pipeline)
-    streams = (*spec.streams.values(), *spec.joined_files.values())
-    if any(stream.source.kafka for stream in streams) or any(sink.kafka for sink in spec.sinks):
+    parts = spec.parts.values()
+    if any(part.source.kafka for part in parts) or any(sink.kafka for sink in spec.sinks):
         _ = pipeline.environment.kafka
-    for stream in streams:
-        if stream.payload is not None and stream.payload.asks_registry:
+    for part in parts:
+        if part.payload is not None and part.payload.asks_registry:
             _ = pipeline.environment.schema_registry
-        for key, name in stream.payload.schema_files.items() if stream.payload is not None else ():
+        for key, name in part.payload.schema_files.items() if part.payload is not None else ():
             _check_file(pipeline, key, project.schemas / name)
     _check_transform(pipeline)
     _check_folders(pipeline)
@@ -82,8 +82,8 @@ def _check_patterns(pipeline: Pipeline) -> None:
 
 def _folders_read(pipeline: Pipeline) -> list[str]:
     """Paths of the folders that streams read and that are joined."""
-    read = (*pipeline.spec.streams.values(), *pipeline.spec.joined_files.values())
-    return [part.source.files.path for part in read if part.source.files is not None]
+    parts = pipeline.spec.parts.values()
+    return [part.source.files.path for part in parts if part.source.files is not None]
 
 
 def _check_folders(pipeline: Pipeline) -> None:

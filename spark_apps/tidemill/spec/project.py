@@ -167,6 +167,11 @@ class Pipeline:
         return {name: replace(self, spec=spec) for name, spec in self.spec.joined_files.items()}
 
     @property
+    def parts(self) -> dict[str, Pipeline]:
+        """Return the streams and the joined folders, each as this pipeline with it as the only stream."""
+        return self.streams | self.joined_files
+
+    @property
     def size(self) -> DriverSize:
         """Return the resources of the driver."""
         return self.environment.spec.sizes[self.spec.run.size]
@@ -225,8 +230,7 @@ class Pipeline:
     def named_files(self) -> list[Path]:
         """Return the payload schemas and transform files, which also decide what a driver does."""
         project = self.environment.project
-        read = (*self.spec.streams.values(), *self.spec.joined_files.values())
-        payloads = [part.payload for part in read if part.payload is not None]
+        payloads = [part.payload for part in self.spec.parts.values() if part.payload is not None]
         files = [project.schemas / name for payload in payloads for name in payload.schema_files.values()]
         transforms = [self.spec.transform, *self.spec.sink_transforms.values(), *self.spec.sink_code.values()]
         files += [project.transform_file(reference) for reference in transforms if reference is not None]

@@ -11,8 +11,7 @@ from tidemill.spec.transform_file import parse_code
 
 _FIXES = {
     "foreach": "write `class {name}:` with `def process(self, row):`; `open(self, partition_id, batch_id)` "
-    "and "
-    "`close(self, error)` as needed",
+    "and `close(self, error)` as needed",
     "foreach_batch": "write `def {name}(rows, token):` at the top level of the file",
 }
 

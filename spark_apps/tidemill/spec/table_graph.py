@@ -84,8 +84,7 @@ def build_graph(pipelines: Mapping[str, PipelineSpec]) -> TableGraph:
 
 def _reads(spec: PipelineSpec) -> tuple[str, ...]:
     joined = dict.fromkeys(f"table {table}" for table in spec.tables.values())
-    parts = (*spec.streams.values(), *spec.joined_files.values())
-    read = (each for part in parts for each in _stream_reads(part.source))
+    read = (each for part in spec.parts.values() for each in _stream_reads(part.source))
     return tuple(dict.fromkeys((*read, *joined)))
 
 

@@ -111,9 +111,8 @@ NO_WATERMARK = Rule(
 CHAINED = Rule(
     "TIDE-PLAN-014",
     "an aggregation of aggregates or joins, into a table with `mode: merge` or `mode: replace`",
-    "Stateful operations can be chained in append mode only: in others the first one changes rows that "
-    "the next "
-    "has counted.",
+    "Stateful operations can be chained in append mode only: in others the first one changes rows that the "
+    "next has counted.",
     "write with `mode: append` and group by window_time(window) of the first; or write the first result to a "
     "table and read it in a second pipeline",
 )
@@ -155,9 +154,8 @@ ROW_WINDOW = Rule(
     "TIDE-PLAN-020",
     "`row_number`, `lag`, `rank`… over a Window",
     "A window over rows needs all rows of its partition; a stream knows windows of time only.",
-    "aggregate by window('timestamp', …) and key, with max_by or min_by for the newest or the first row; "
-    "or compute "
-    "it from the finished table",
+    "aggregate by window('timestamp', …) and key, with max_by or min_by for the newest or the first row; or "
+    "compute it from the finished table",
 )
 DISTINCT_AGGREGATE = Rule(
     "TIDE-PLAN-021",

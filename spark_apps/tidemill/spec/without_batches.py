@@ -109,9 +109,8 @@ NEEDS_BATCHES = Refusal(
     "continuous or real_time, with `payload`, `event_time`, `models`, several streams, joined tables, "
     "`on_poison: quarantine` or `max_offsets_per_batch`",
     "What Tidemill does with the records of a batch cannot be done with this trigger: there is no batch to "
-    "decode "
-    "in Python, to set records of aside, to count late rows in, or to note the versions of tables and models "
-    "for.",
+    "decode in Python, to set records of aside, to count late rows in, or to note the versions of tables and "
+    "models for.",
     "remove the keys that are named, and take records apart in the transform or in SQL: "
     f"from_json(CAST(kafka_value AS STRING), 'id BIGINT, ...'); or {_INSTEAD}",
 )

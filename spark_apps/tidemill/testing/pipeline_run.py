@@ -231,7 +231,7 @@ class PipelineRun:
         source, layout = self._sources[name], self._pipeline.layout
         if source.delta is not None:
             return TableFeed(layout.table(source.delta.table), change_feed=source.delta.read_changes)
-        parts = {**self._pipeline.streams, **self._pipeline.joined_files}
+        parts = self._pipeline.parts
         stream = parts[name] if name in parts else parts[SOURCE_NAME]
         if source.files is not None:
             return FilesFeed(stream, self._spark)

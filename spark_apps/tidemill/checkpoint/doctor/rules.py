@@ -179,8 +179,8 @@ def _oversized(folder: StateFolder) -> list[Finding]:
         facts = {"files": folder.files, "bytes": folder.bytes, "backups": len(folder.backups)}
         problem = "Old generations, backups and trash fill the state folder."
         fix = (
-            f"tidemill checkpoint prune {folder.name}; what it moves to the trash counts until that is "
-            "deleted, after a week or by a second run with --trash-days 0"
+            f"tidemill checkpoint prune {folder.name}; the trash still counts until it is deleted, "
+            "after a week or by a second prune with --trash-days 0"
         )
         return [Finding("TIDE-CKPT-054", "note", folder.name, problem, facts, fix, DOCTOR_RUNBOOK)]
     return []

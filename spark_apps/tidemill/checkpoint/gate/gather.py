@@ -29,8 +29,8 @@ from tidemill.errors import DataError
 from tidemill.ledger.entry import Positions
 from tidemill.ledger.read import History, open_table
 from tidemill.names import SOURCE_NAME, transaction_id
+from tidemill.spec.delta_sink import DeltaSink
 from tidemill.spec.project import Pipeline
-from tidemill.spec.sinks import DeltaSink
 from tidemill.storage.store import Store
 
 Found = TypeVar("Found")

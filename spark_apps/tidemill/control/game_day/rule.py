@@ -98,7 +98,7 @@ def why_not(pipeline: Pipeline) -> list[str]:
     reasons = [] if spec.run.mode == "stream" else [f"it is no stream but {spec.run.mode}"]
     reasons += [f"its copy would write to {sink.kind}, too" for sink in spec.sinks if sink.delta is None]
     reasons += [f"its copy would not have the table {table}" for table in sorted(spec.tables.values())]
-    for stream in (*spec.streams.values(), *spec.joined_files.values()):
+    for stream in spec.parts.values():
         reasons += _why_not_read(stream.source)
     return reasons
 
