@@ -3,14 +3,20 @@
 from __future__ import annotations
 
 import os
+from contextlib import nullcontext
 from dataclasses import replace
 from typing import Any
 
 import pytest
+from hypothesis import example, given, settings
+from hypothesis import strategies as st
+from py4j.protocol import Py4JJavaError
+from pyspark.sql import SparkSession
 
 from tests.support.cleaning import clean
 from tests.support.driver_process import START_TIMEOUT_SECONDS, drivers_of
 from tests.support.lake import Lake, LakePipeline
+from tidemill.spec.location import pattern_fault
 
 # A name that is a Hadoop pattern, and a name that the pattern would match.
 NAMES = [
@@ -125,6 +131,17 @@ def test_a_path_with_wildcards_reads_the_folders_that_it_names(lake: Lake) -> No
     assert windows(lake) == [[0, 1, 2]]
     pipeline.backfill("2026-03-01T12:00:00Z", "2026-03-01T13:00:00Z")
     assert windows(lake) == [[0, 1, 2]]
+
+
+@settings(deadline=None, max_examples=300)
+@example("[[]1]")
+@example("{a,b")
+@given(st.text(alphabet="ab1[]{}!^-,*?", min_size=1, max_size=8))
+def test_a_pattern_is_refused_if_and_only_if_hadoop_cannot_read_it(spark: SparkSession, pattern: str) -> None:
+    jvm: Any = spark._jvm
+    refused = pytest.raises(Py4JJavaError, match="Illegal file pattern")
+    with nullcontext() if pattern_fault(pattern) is None else refused:
+        jvm.org.apache.hadoop.fs.GlobFilter(pattern)
 
 
 def test_without_recursion_only_folders_of_columns_are_read(lake: Lake) -> None:

@@ -5,9 +5,9 @@ from __future__ import annotations
 import codecs
 from typing import Annotated, Literal, Self
 
-from pydantic import Field, model_validator
+from pydantic import Field, field_validator, model_validator
 
-from tidemill.spec.location import Folder
+from tidemill.spec.location import Folder, pattern_fault
 from tidemill.spec.options import FilesOptions
 from tidemill.spec.strict import Strict
 from tidemill.spec.text import ColumnList
@@ -212,6 +212,16 @@ class FilesSource(Strict):
             raise ValueError(f"`options.encoding`: {error}") from error
         if self.encoding is not None and self.discovers:
             raise ValueError("files whose columns are discovered are UTF-8: remove `options.encoding`")
+
+    @field_validator("path")
+    @classmethod
+    def _wildcards_are_a_pattern(cls, path: str) -> str:
+        if (fault := pattern_fault(path)) is not None:
+            raise ValueError(
+                f"Spark cannot read the wildcards of this path: {fault}. Write `?` for a bracket or brace in "
+                "a name"
+            )
+        return path
 
     @model_validator(mode="after")
     def _age_limit_counts(self) -> Self:

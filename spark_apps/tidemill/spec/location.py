@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import re
 import unicodedata
+import warnings
 from typing import Annotated
 from urllib.parse import unquote
 
@@ -131,3 +132,42 @@ def _climbs(part: str) -> bool:
 
 Folder = Annotated[str, Field(min_length=1, max_length=MAX_LOCATION), AfterValidator(check_folder)]
 Root = Annotated[str, Field(min_length=1, max_length=MAX_LOCATION), AfterValidator(check_root)]
+
+
+def pattern_fault(path: str) -> str | None:
+    """Return the reason why Hadoop cannot read the wildcards of a path, or None.
+
+    The translation to a regular expression is that of `org.apache.hadoop.fs.GlobPattern` (3.5), without
+    backslashes, which `check_folder` refuses. A set does not reach over a slash; a group may.
+    """
+    regex, in_set, groups = [], False, 0
+    for place, character in enumerate(path):
+        if in_set and character in "[/":
+            return f"`{character}` is within `[…]`"
+        follows_bracket = in_set and path[place - 1] == "["
+        in_set = character == "[" or (in_set and character != "]")
+        regex.append(_translated(character, in_set, follows_bracket, groups))
+        groups += (character == "{") - (character == "}" and groups > 0)
+    if in_set or groups:
+        return "`[` has no `]`" if in_set else "`{` has no `}`"
+    try:
+        with warnings.catch_warnings():
+            # Of sets that a later Python may read differently.
+            warnings.simplefilter("ignore", FutureWarning)
+            re.compile("".join(regex))
+    except re.error as error:
+        return str(error)
+    return None
+
+
+def _translated(character: str, in_set: bool, follows_bracket: bool, groups: int) -> str:
+    """Return a character of a glob pattern as a regular expression."""
+    if character in "{}" and (character == "{" or groups):
+        return "(?:" if character == "{" else ")"
+    if character == "!" and follows_bracket:
+        return "^"
+    if character == "," and groups:
+        return "|"
+    if character in ".$()|+" or (character == "^" and not in_set):
+        return f"\\{character}"
+    return {"*": ".*", "?": "."}.get(character, character)

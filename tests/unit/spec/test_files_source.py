@@ -92,6 +92,24 @@ def test_a_wrong_files_source_is_refused_with_its_key(
     assert says in error.problem
 
 
+@pytest.mark.parametrize(
+    ("path", "says"),
+    [
+        ("Stamm [[]1]", "`[` is within `[…]`. Write `?`"),
+        ("Stamm [1/2]", "`/` is within `[…]`"),
+        ("Stamm [1", "`[` has no `]`"),
+        ("{a,b", "`{` has no `}`"),
+        ("a[z-a]", "bad character range"),
+        ("a[]", "unterminated character set"),
+    ],
+)
+def test_wildcards_that_hadoop_cannot_read_are_refused(project: ConfProject, path: str, says: str) -> None:
+    project.replace(KAFKA, f"files: {{path: '{path}', format: text}}\n")
+    error = project.refusal()
+    assert (error.error_id, error.facts["key"]) == ("TIDE-SPEC-003", "source.files.path")
+    assert says in error.problem
+
+
 DISCOVERING = "files: {path: landing, format: json, schema_evolution: add_columns"
 
 
