@@ -1,4 +1,4 @@
-"""How a pipeline runs: `run: {mode, trigger, …}`."""
+"""Mode, trigger, schedule and limits of a pipeline's runs: `run: {mode, trigger, …}`."""
 
 from __future__ import annotations
 
