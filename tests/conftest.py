@@ -16,6 +16,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING
 
 import pytest
+from hypothesis import settings
 
 from tests.support.store_fixtures import (
     add_stores_option,
@@ -37,6 +38,10 @@ if TYPE_CHECKING:
 
 # The session and the broker are the kit's that users have for tests of their pipelines.
 pytest_plugins = ["tidemill.testing.plugin"]
+
+# A slow example on a busy machine is no failure: no test asserts a time.
+settings.register_profile("no deadline", deadline=None)
+settings.load_profile("no deadline")
 
 __all__ = ["azurite_server", "placed_store", "s3_store_server", "store_place", "store_root"]
 

@@ -133,7 +133,7 @@ def test_a_path_with_wildcards_reads_the_folders_that_it_names(lake: Lake) -> No
     assert windows(lake) == [[0, 1, 2]]
 
 
-@settings(deadline=None, max_examples=300)
+@settings(max_examples=300)
 @example("[[]1]")
 @example("{a,b")
 @given(st.text(alphabet="ab1[]{}!^-,*?", min_size=1, max_size=8))

@@ -9,7 +9,7 @@ from typing import Any
 import pyarrow as pa
 import pytest
 from fastavro import parse_schema, schemaless_writer
-from hypothesis import given, settings
+from hypothesis import given
 from hypothesis import strategies as st
 
 from tests.support.avro_schemas import field, logical, record
@@ -223,7 +223,6 @@ def test_other_defaults_fill_what_a_writer_does_not_know(kind: Any, default: Any
 RECORDS = st.one_of(st.none(), st.binary(max_size=20), st.sampled_from([GOOD, GOOD[:-1], GOOD + b"x"]))
 
 
-@settings(deadline=None)
 @given(st.lists(RECORDS, max_size=20))
 def test_a_record_s_fate_does_not_depend_on_its_neighbours(records: list[bytes | None]):
     by = decoder(SIMPLE)

@@ -217,7 +217,7 @@ def evolved(field: dict[str, Any], draw: Draw) -> dict[str, Any]:
 
 @pytest.mark.parametrize("examples", [300, pytest.param(5000, marks=pytest.mark.soak)])
 def test_ours_agrees_with_apache_avro(examples: int) -> None:
-    @settings(max_examples=examples, deadline=None, database=None)
+    @settings(max_examples=examples, database=None)
     @given(evolutions())
     def agree(evolution: tuple[dict[str, Any], dict[str, Any], bytes]) -> None:
         agrees(*evolution)

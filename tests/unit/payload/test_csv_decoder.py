@@ -140,7 +140,6 @@ def written(*fields: object) -> str:
 PAIRS = decoder({"text": {"type": "string"}, "number": {"type": "integer"}})
 
 
-@settings(deadline=None)
 @given(st.lists(RECORDS, max_size=20))
 def test_a_record_s_fate_does_not_depend_on_its_neighbours(records: list[bytes | None]):
     together = PAIRS.decode(pa.array(records, pa.binary()))
@@ -150,7 +149,6 @@ def test_a_record_s_fate_does_not_depend_on_its_neighbours(records: list[bytes |
     assert sorted([*together.kept.to_pylist(), *together.rejected.to_pylist()]) == list(range(len(records)))
 
 
-@settings(deadline=None)
 @given(TEXTS, st.integers(-(2**63), 2**63 - 1))
 def test_what_python_writes_as_csv_is_read_back(text: str, number: int):
     # Python quotes an empty text only where it must, and null and empty are the same to it.
@@ -177,7 +175,7 @@ def read_plainly(line: str) -> Any:
 TWO_TEXTS = decoder({"a": {"type": "string"}, "b": {"type": "string"}})
 
 
-@settings(deadline=None, max_examples=500)
+@settings(max_examples=500)
 @given(st.lists(st.sampled_from(['"', '""', ",", "\n", "\r", "a", "☃"]), max_size=12).map("".join))
 def test_quotes_are_read_as_the_plain_rule_reads_them(line: str):
     # A line break at the end belongs to the record.

@@ -69,7 +69,7 @@ def test_a_number_that_arrow_misreads_is_read_exactly_or_rejected(
         assert_exact_or_rejected(spelled, number, precision, scale)
 
 
-@settings(deadline=None, max_examples=300)
+@settings(max_examples=300)
 @given(st.sampled_from([in_json, as_text_in_json, in_csv]), numbers, types)
 def test_a_number_is_read_exactly_or_rejected(
     spelled: Spelling, number: str, declared: tuple[int, int]

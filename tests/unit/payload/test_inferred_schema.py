@@ -6,7 +6,7 @@ import json
 from typing import Any
 
 import pytest
-from hypothesis import given, settings
+from hypothesis import given
 from hypothesis import strategies as st
 
 from tidemill.payload.inferred_schema import MAX_DEPTH, added, all_merged, extended, inferred, leaves, merged
@@ -52,7 +52,6 @@ def test_values_say_one_column_together(texts: list[str], column: dict[str, Any]
     assert found == column
 
 
-@settings(deadline=None)
 @given(values, values, values)
 def test_neither_order_nor_grouping_matters(one: object, other: object, third: object) -> None:
     a, b, c = said(one), said(other), said(third)
@@ -62,7 +61,6 @@ def test_neither_order_nor_grouping_matters(one: object, other: object, third: o
     assert all_merged([a, b, None, c]) == merged(a, merged(b, c))
 
 
-@settings(deadline=None)
 @given(records, records)
 def test_columns_only_ever_grow_and_can_always_be_columns(one: dict[str, Any], other: dict[str, Any]) -> None:
     first = extended(NOTHING, said(one))

@@ -8,7 +8,7 @@ from datetime import date, datetime
 from decimal import Decimal
 
 import pyarrow as pa
-from hypothesis import example, given, settings
+from hypothesis import example, given
 from hypothesis import strategies as st
 
 from tidemill.payload.decoder import Decoded
@@ -49,7 +49,6 @@ SCHEMA = load_payload_schema(
 DECODER = JsonDecoder(SCHEMA, max_record_bytes=300)
 
 # A pyarrow call can wait for a thread on a busy machine; no example is judged by its time.
-PATIENT = settings(deadline=None)
 
 NAMES = ["s", "i", "f", "b", "t", "o", "l", "m", "r", "d", "e", "x", "u", "S", ""]
 SCALARS = st.one_of(
@@ -127,7 +126,6 @@ def printable(rows: pa.RecordBatch) -> list[str]:
     return [repr(row) for row in rows.to_pylist()]  # NaN equals nothing, its repr does
 
 
-@PATIENT
 @given(st.lists(RECORDS, max_size=12))
 def test_a_batch_decodes_to_what_its_records_decode_to_alone(records: list[bytes | None]):
     together = decode(records)
@@ -138,7 +136,6 @@ def test_a_batch_decodes_to_what_its_records_decode_to_alone(records: list[bytes
     assert together.kept.to_pylist() == [n for n, one in enumerate(alone) if not one.reasons]
 
 
-@PATIENT
 @given(st.lists(RECORDS, max_size=12))
 def test_every_record_is_kept_or_rejected_once(records: list[bytes | None]):
     decoded = decode(records)
@@ -166,7 +163,6 @@ def same(decoded: object, read: object) -> bool:
 
 # A whole number beyond 2**53 with an exponent, which no double holds.
 @example(['{"r": null, "i": 1.861116260812397e+16}'])
-@PATIENT
 @given(st.lists(json_texts(), max_size=6))
 def test_good_rows_hold_what_the_standard_library_reads(texts: list[str]):
     decoded = decode([text.encode("utf-8", "surrogatepass") for text in texts])
@@ -174,7 +170,6 @@ def test_good_rows_hold_what_the_standard_library_reads(texts: list[str]):
         assert same(row, json.loads(texts[position], parse_float=Decimal))
 
 
-@PATIENT
 @given(st.one_of(json_texts(), damaged_texts()))
 def test_an_explained_record_is_one_that_pyarrow_refuses_alone(text: str):
     sieve = Sieve(pa.array([text.encode("utf-8", "surrogatepass")], pa.binary()))
@@ -199,7 +194,6 @@ def spelled_numbers(draw: st.DrawFn) -> str:
     return text
 
 
-@PATIENT
 @given(spelled_numbers())
 def test_a_number_is_respelled_if_and_only_if_it_is_an_integer_of_int64(text: str):
     value = Decimal(text)
@@ -211,7 +205,6 @@ def test_a_number_is_respelled_if_and_only_if_it_is_an_integer_of_int64(text: st
     assert with_whole_numbers(record) == json.dumps({"s": text}) + f" {respelled} "
 
 
-@PATIENT
 @given(
     st.lists(
         st.tuples(st.integers(-(2**70), 2**70), st.sampled_from(["{}", "{}.0", "{}e0", "{}0e-1"])), max_size=9

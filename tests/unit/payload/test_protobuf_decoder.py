@@ -7,7 +7,7 @@ from typing import Any
 
 import pyarrow as pa
 import pytest
-from hypothesis import given, settings
+from hypothesis import given
 from hypothesis import strategies as st
 
 from tests.support.protobuf_schemas import (
@@ -332,7 +332,6 @@ BROKEN = [GOOD[:-1], GOOD + b"\x00", b"\x0a\x01a", b"\x12\x01\xff", b"\x1a\x05\x
 RECORDS = st.one_of(st.none(), st.binary(max_size=20), st.sampled_from([GOOD, *BROKEN]))
 
 
-@settings(deadline=None)
 @given(st.lists(RECORDS, max_size=20))
 def test_a_record_s_fate_does_not_depend_on_its_neighbours(records: list[bytes | None]) -> None:
     fields = ("Kind id = 1", "string name = 2", "map<string, Kind> sizes = 3", "repeated Inner parts = 4")

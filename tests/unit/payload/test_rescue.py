@@ -192,7 +192,7 @@ RECORDS = st.dictionaries(st.sampled_from(["id", "price", "on", "ID", "x"]), VAL
 )
 
 
-@settings(deadline=None, max_examples=60)
+@settings(max_examples=60)
 @given(st.lists(RECORDS, min_size=1, max_size=6))
 def test_no_value_is_lost_and_neighbours_do_not_matter(records: list[Row]) -> None:
     lines = [json.dumps(record) for record in records]

@@ -4,7 +4,7 @@ from datetime import UTC, datetime
 
 import pyarrow as pa
 import pytest
-from hypothesis import given, settings
+from hypothesis import given
 from hypothesis import strategies as st
 
 from tidemill.payload import timestamps
@@ -92,7 +92,6 @@ def test_a_column_of_nulls_stays_one():
     assert instants() == []
 
 
-@settings(deadline=None)  # a busy machine
 @given(st.from_regex(r"\A[0-9]{4}-[01][0-9]-[0-3][0-9][T ][0-2][0-9](:[0-6][0-9]){0,2}(\.[0-9]{0,9})?Z\Z"))
 def test_the_quick_way_reads_what_the_careful_way_reads(text: str):
     column = pa.array([text, "2026-03-01T12:00:00Z"], pa.string())
@@ -101,7 +100,6 @@ def test_the_quick_way_reads_what_the_careful_way_reads(text: str):
     assert quick is None or text.startswith("0000") or quick.equals(timestamps._read_mixed(column))
 
 
-@settings(deadline=None)  # a busy machine
 @given(st.datetimes(timezones=st.timezones() | st.just(UTC)).filter(lambda at: at.utcoffset() is not None))
 def test_what_python_writes_is_read_back(at: datetime):
     text = at.isoformat()

@@ -292,7 +292,7 @@ TABLES = st.permutations(["id", "price", "on", "name", "ID", "new"]).flatmap(
 )
 
 
-@settings(deadline=None, max_examples=80, suppress_health_check=[HealthCheck.function_scoped_fixture])
+@settings(max_examples=80, suppress_health_check=[HealthCheck.function_scoped_fixture])
 @given(table=TABLES)
 def test_no_value_is_lost_whatever_the_order_of_columns(
     tmp_path: Path, table: tuple[list[str], list[list[str]]]
