@@ -78,22 +78,31 @@ class World:
         topic: Topic that the pipelines read.
         run: Its command line.
         name: The pipeline that a test is about.
+        suffix: Ends the names of the pipeline and its tables.
     """
 
     lake: Lake
     topic: str
     run: CommandLine
     name: str = ""
+    suffix: str = ""
+
+    @property
+    def full_name(self) -> str:
+        return f"{self.name}{self.suffix}"
 
     @property
     def pipeline(self) -> LakePipeline:
-        return LakePipeline(self.lake, self.name)
+        return LakePipeline(self.lake, self.full_name)
 
     def names(self) -> dict[str, list[str]]:
         """Return the rows of each table by their names, as Spark reads them."""
         root, read = self.lake.root / "tables/silver", self.lake.spark.read.format("delta")
         found: dict[str, list[str]] = {table: [] for table in TABLES[self.name]}
-        rows = [read.load(str(root / table)).select(F.lit(table).alias("of"), "name") for table in found]
+        rows = [
+            read.load(f"{root}/{table}{self.suffix}").select(F.lit(table).alias("of"), "name")
+            for table in found
+        ]
         # One query for all of them takes a fraction of the time.
         for row in reduce(DataFrame.unionByName, rows).collect():
             found[row["of"]].append(row["name"])
@@ -111,13 +120,14 @@ class World:
 
     def declare(self, **run: Any) -> None:
         self.lake.pipeline(
-            self.name,
+            self.full_name,
             # One record of each partition, because no batch may have two rows of one key.
             source={"kafka": {"topic": self.topic, "max_offsets_per_batch": 2}},
             event_time={"column": "kafka_timestamp", "watermark": "60 minutes"},
-            transform=self.lake.transform(self.name, TRANSFORM),
+            transform=self.lake.transform(self.full_name, TRANSFORM),
             sinks=[
-                {"delta": {"table": f"silver/{name}", **sink}} for name, sink in TABLES[self.name].items()
+                {"delta": {"table": f"silver/{table}{self.suffix}", **sink}}
+                for table, sink in TABLES[self.name].items()
             ],
             run={"mode": "incremental", "shuffle_partitions": 2, **run},
         )
@@ -334,6 +344,18 @@ def test_a_verb_that_is_given_up_leaves_a_pipeline_that_the_gates_fixes_bring_ba
         world.verb(*advised(next(one["fix"] for one in findings if one["severity"] == "error"), name))
     world.pipeline.run_incremental()
     assert world.names() == world.expected("a", "b", "c")
+
+
+@pytest.mark.parametrize("name", cells([("appended",)], [("merged",)]))
+def test_a_fork_and_its_original_go_on_from_the_same_rows(kept: World, copy_of: Copy, name: str) -> None:
+    original = copy_of(kept, name)
+    fork = replace(original, suffix="_fork")
+    fork.declare()
+    original.verb("fork", fork.full_name)
+    assert fork.names() == original.names() == original.expected("a", "b")
+    for world in (fork, original):
+        world.pipeline.run_incremental()
+        assert world.names() == world.expected("a", "b", "c")
 
 
 def advised(fix: str, name: str) -> list[str]:

@@ -28,14 +28,15 @@ class Checkout:
     folder: Path
     programs: Path
 
-    def run(self, failing: str = "") -> subprocess.CompletedProcess[str]:
-        """Run it; a program that is called with what `failing` is a pattern of fails."""
+    def run(self, failing: str = "", **more: str) -> subprocess.CompletedProcess[str]:
+        """Run it with `more` variables; a program fails if its call matches the pattern `failing`."""
         variables = {
             "PATH": f"{self.programs}{os.pathsep}{os.environ['PATH']}",
             "CALLS": str(self.folder / "calls"),
             "FAILING": failing,
             # On the way of programs; the real one is where a test cannot put another.
             "CHROMIUM": str(self.programs / "chromium"),
+            **more,
         }
         return subprocess.run(
             [str(self.folder / "repository" / ".ci" / "run")],
@@ -119,6 +120,13 @@ def test_what_does_not_come_up_where_a_cluster_can_be_had_is_a_failure(
     done = checkout.run(failing)
     assert done.returncode != 0
     assert "FAILED" in done.stdout
+
+
+def test_the_cluster_tool_of_the_variable_is_used(checkout: Checkout) -> None:
+    write_program(checkout.folder / "elsewhere")
+    done = checkout.run(CLUSTER_TOOL=str(checkout.folder / "elsewhere"))
+    assert done.returncode == 0, done.stdout + done.stderr
+    assert "elsewhere up" in checkout.calls
 
 
 def test_too_little_disk_where_a_cluster_can_be_had_is_a_failure(checkout: Checkout) -> None:
