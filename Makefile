@@ -5,7 +5,7 @@ BIN := .venv/bin
 # same time. Each process keeps the broker that its first Kafka test starts.
 TIERS := tests/kafka/test_verb_matrix.py tests/spark tests/airflow tests/kafka tests/unit
 # Each target keeps the results of its latest run for `make coverage-table`.
-PYTEST = $(BIN)/python -m pytest -q --junitxml .cache/results/$@.xml
+PYTEST = $(BIN)/python -m pytest -q --durations 10 --junitxml .cache/results/$@.xml
 # Three processes on two cores, because tests wait a lot. Files are distributed in the order of the arguments.
 PROCESSES := --numprocesses 3 --dist loadfile --no-loadscope-reorder
 # Empty means no, and overrides the shell. A test run starts about a hundred Python processes. Without cached
@@ -149,6 +149,10 @@ e2e-core: setup ## run CI's part of e2e, after `make images`: install, kill, dra
 
 # Tiers that CI runs late, partly or never.
 BY_HAND := tests/soak tests/e2e tests/azure tests/mlflow tests/demo tests/browser
+
+.PHONY: near
+near: setup-tests ## run the checks and the nearest unit tests of the changed files, in about 20 s; SINCE=main compares with main
+	@$(BIN)/python -m tests.near $(if $(SINCE),--since $(SINCE))
 
 .PHONY: check fix
 check: setup ## run lint, format, types, import directions, plain English, generated files, fixtures of late tiers; changes nothing

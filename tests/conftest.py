@@ -65,6 +65,13 @@ os.environ.setdefault("SPARK_SUBMIT_OPTS", " ".join(JAVA_OPTIONS))
 os.environ.setdefault("SPARK_LAUNCHER_OPTS", "-XX:TieredStopAtLevel=1 -XX:+UseSerialGC")
 
 
+def pytest_configure(config: pytest.Config) -> None:
+    from tests.support.progress import Progress
+
+    if not hasattr(config, "workerinput"):
+        config.pluginmanager.register(Progress(config))
+
+
 def pytest_addoption(parser: pytest.Parser) -> None:
     add_stores_option(parser)
     parser.addoption(
