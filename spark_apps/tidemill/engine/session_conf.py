@@ -44,6 +44,9 @@ SHUFFLE_PARTITIONS_PER_CORE = 16
 # each. Must stay below the expected latency of a stream of files, which is seconds.
 POLLING_DELAY_OF_LISTED_SOURCES = "1s"
 
+# Folder of managed tables, which pipelines do not have. Spark creates it, by default in the current folder.
+WAREHOUSE = "file:/tmp/spark-warehouse"
+
 # Maximum time to stop a query, in seconds, after its batch has ended or the drain's deadline has passed.
 STOP_TIMEOUT_SECONDS = 15
 
@@ -96,6 +99,7 @@ def _sql_conf() -> dict[str, str]:
         "spark.sql.execution.arrow.maxRecordsPerBatch": str(ARROW_BATCH_RECORDS),
         "spark.sql.execution.arrow.maxBytesPerBatch": str(ARROW_BATCH_BYTES),
         "spark.sql.sources.parallelPartitionDiscovery.parallelism": "2",
+        "spark.sql.warehouse.dir": WAREHOUSE,
     }
 
 

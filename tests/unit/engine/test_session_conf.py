@@ -48,6 +48,8 @@ def conf(tmp_path: Path) -> dict[str, str]:
         # A timestamp means the same on every machine.
         ("spark.sql.session.timeZone", "UTC"),
         ("spark.sql.streaming.stopActiveRunOnRestart", "false"),
+        # Spark creates no folder in the user's project.
+        ("spark.sql.warehouse.dir", "file:/tmp/spark-warehouse"),
     ],
 )
 def test_settings_that_results_or_times_depend_on(conf: dict[str, str], name: str, value: str) -> None:
