@@ -1,9 +1,9 @@
 # `make help` lists every command. Each command first sets up what it needs.
 .DEFAULT_GOAL := help
 BIN := .venv/bin
-# The longest file runs first and short files run last, so that the processes of `make test` end at about the
-# same time. Each process keeps the broker that its first Kafka test starts.
-TIERS := tests/kafka/test_verb_matrix.py tests/spark tests/airflow tests/kafka tests/unit
+# Short files run last, so that the processes of `make test` end at about the same time. The longest file of all
+# runs first (tests/conftest.py). Each process keeps the broker that its first Kafka test starts.
+TIERS := tests/spark tests/airflow tests/kafka tests/unit
 # Each target keeps the results of its latest run for `make coverage-table`.
 PYTEST = $(BIN)/python -m pytest -q --durations 10 --junitxml .cache/results/$@.xml
 # Three processes on two cores, because tests wait a lot. Files are distributed in the order of the arguments.

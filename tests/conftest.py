@@ -47,6 +47,9 @@ __all__ = ["azurite_server", "placed_store", "s3_store_server", "store_place", "
 
 TESTS = Path(__file__).parent
 
+# Runs first: at the end, one process would run it while the others are idle.
+LONGEST_FILE = TESTS / "kafka/test_verb_matrix.py"
+
 # Options of each JVM that Spark starts. Without the archive, Java loads the classes itself without a message.
 JAVA_OPTIONS = (
     "-XX:TieredStopAtLevel=1",
@@ -95,6 +98,7 @@ def pytest_collection_modifyitems(config: pytest.Config, items: list[pytest.Item
     for item in items:
         tier = item.path.relative_to(TESTS).parts[0]
         item.add_marker(tier)
+    items.sort(key=lambda item: item.path != LONGEST_FILE)
     left_out = [item for item in items if is_only_for_soak(config, item) or has_no_store_to_run_on(item)]
     if left_out:
         config.hook.pytest_deselected(items=left_out)
