@@ -26,6 +26,16 @@ from tidemill.storage.store import Store
 if TYPE_CHECKING:
     from deltalake import DeltaTable
 
+# Reader features under which the data files alone determine the rows.
+_HARMLESS = frozenset({"timestampNtz", "v2Checkpoint", "vacuumProtocolCheck"})
+
+# Fixes of TIDE-CKPT-078, for deletion vectors and for other features.
+_PURGE = (
+    "run ALTER TABLE delta.`{0}` SET TBLPROPERTIES (delta.enableDeletionVectors = false) and REORG TABLE "
+    "delta.`{0}` APPLY (PURGE) in Spark, let the stream write a batch, then fork that batch"
+)
+_SEPARATE = "declare a separate pipeline in place of the fork, with other tables, and backfill them"
+
 # Files copied concurrently, to hide the store's latency; the store does the work.
 PARALLEL_COPIES = 8
 
@@ -104,20 +114,23 @@ def size_of(path: str, version: int) -> tuple[int, int]:
 
 
 def _open(path: str, version: int) -> DeltaTable:
+    import pyarrow as pa
     from deltalake import DeltaTable
 
     table = DeltaTable(path, version=version, storage_options=access_to(path).delta_options())
-    features = set(table.protocol().reader_features or ())
+    features = set(table.protocol().reader_features or ()) - _HARMLESS
+    if "deletionVectors" in features and not pa.table(table.deletion_vectors()).num_rows:
+        features.discard("deletionVectors")
     # Older protocols name no features.
     if table.metadata().configuration.get(COLUMN_MAPPING, "none") != "none":
         features.add("columnMapping")
     if features:
         raise GateRefusedError(
             "TIDE-CKPT-078",
-            "This table uses features that store changes of its rows outside of the data files, or store its "
-            "columns under other names. A copy of the files would not be a copy of the table.",
+            "This version of the table stores deleted rows outside of the data files, or columns under other "
+            "names. A copy of the files would not be a copy of the table.",
             facts={"table": path, "features": ", ".join(sorted(features))},
-            fix="rewrite the table without them (REORG … APPLY (PURGE)), or rehearse on a table of its own",
+            fix=_PURGE.format(path) if features == {"deletionVectors"} else _SEPARATE,
             runbook="fork",
         )
     return table

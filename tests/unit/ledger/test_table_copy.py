@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+from datetime import UTC, datetime
 from pathlib import Path
 
 import pyarrow as pa
@@ -28,6 +29,7 @@ MAPPED = json.dumps(
         ],
     }
 )
+NOON = datetime(2026, 1, 1, 12, tzinfo=UTC).replace(tzinfo=None)
 BASE = LedgerEntry(
     pipeline="orders",
     output="bronze/orders",
@@ -52,6 +54,14 @@ def test_a_copy_has_the_columns_and_partitions_of_its_origin_and_its_rows_if_the
     assert copied.version() == 1
 
 
+def test_a_table_with_timestamps_without_a_zone_is_copied(tmp_path: Path) -> None:
+    origin, target = str(tmp_path / "origin"), str(tmp_path / "copy")
+    write_deltalake(origin, pa.table({"at": [NOON]}))
+    assert DeltaTable(origin).protocol().reader_features == ["timestampNtz"]
+    copy_table(Store(str(tmp_path)), TableCopy(origin, 0, target, BASE))
+    assert DeltaTable(target).to_pyarrow_table()["at"].to_pylist() == [NOON]
+
+
 @pytest.mark.parametrize(
     ("protocol", "configuration", "named"),
     [
@@ -64,11 +74,11 @@ def test_a_copy_has_the_columns_and_partitions_of_its_origin_and_its_rows_if_the
             {
                 "minReaderVersion": 3,
                 "minWriterVersion": 7,
-                "readerFeatures": ["deletionVectors"],
-                "writerFeatures": ["deletionVectors"],
+                "readerFeatures": ["columnMapping", "deletionVectors"],
+                "writerFeatures": ["columnMapping", "deletionVectors"],
             },
-            {},
-            "deletionVectors",
+            {"delta.columnMapping.mode": "name"},
+            "columnMapping",
         ),
     ],
 )
