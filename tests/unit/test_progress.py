@@ -10,7 +10,7 @@ from pathlib import Path
 import pytest
 
 from tests.coverage.rows import REPOSITORY
-from tests.support.progress import remaining_seconds
+from tests.support.progress import TYPICAL_SECONDS, remaining_seconds
 
 A, B, C = "tests/unit/test_a.py::test_a", "tests/unit/test_a.py::test_b", "tests/spark/test_c.py::test_c"
 
@@ -20,10 +20,10 @@ A, B, C = "tests/unit/test_a.py::test_a", "tests/unit/test_a.py::test_b", "tests
     [
         ({B: 3.0, C: 40.0}, {A: 1.0}, 43.0),
         ({C: 40.0}, {A: 1.0}, 41.0),
-        ({}, {A: 1.0}, 2.0),
-        ({}, {}, 0.0),
+        ({}, {A: 1.0}, 1.0 + TYPICAL_SECONDS["tests/spark"]),
+        ({}, {}, TYPICAL_SECONDS["tests/unit"] + TYPICAL_SECONDS["tests/spark"]),
     ],
-    ids=["both known", "as its tier", "as all tests", "nothing known"],
+    ids=["both known", "as its tier", "another tier", "nothing known"],
 )
 def test_the_remaining_time_counts_known_tests_first(
     known: dict[str, float], ended: dict[str, float], expected: float
