@@ -32,7 +32,12 @@ def seconds_of(folder: Path = RESULTS) -> dict[str, float]:
     """Return the seconds of each test in its latest run, by node id."""
     found: dict[str, float] = {}
     for file in sorted(folder.glob("*.xml"), key=lambda one: one.stat().st_mtime):
-        for case in ElementTree.parse(file).iter("testcase"):
+        try:
+            cases = ElementTree.parse(file).iter("testcase")
+        except ElementTree.ParseError:
+            # A killed run has left a part of the file.
+            continue
+        for case in cases:
             path = case.get("classname", "").replace(".", "/")
             found[f"{path}.py::{case.get('name')}"] = float(case.get("time", "0"))
     return found
@@ -74,7 +79,7 @@ class Progress:
         self._begun = self._printed = time.monotonic()
         self._processes = 1
         self._waiting: set[str] = set()
-        self._known: Mapping[str, float] = {}
+        self._known: Mapping[str, float] | None = None
         self._ended: dict[str, float] = defaultdict(float)
 
     def pytest_collection_finish(self, session: pytest.Session) -> None:
@@ -87,7 +92,9 @@ class Progress:
         self._expect(ids)
 
     def _expect(self, ids: Sequence[str]) -> None:
-        self._waiting, self._known = set(ids), seconds_of()
+        self._waiting = set(ids)
+        if self._known is None:
+            self._known = seconds_of()
 
     def pytest_runtest_logreport(self, report: pytest.TestReport) -> None:
         self._ended[report.nodeid] += report.duration
@@ -99,7 +106,7 @@ class Progress:
     def _print(self) -> None:
         self._printed = time.monotonic()
         ended = {test: seconds for test, seconds in self._ended.items() if test not in self._waiting}
-        left = remaining_seconds(self._waiting, self._known, ended, self._processes)
+        left = remaining_seconds(self._waiting, self._known or {}, ended, self._processes)
         share = len(ended) / (len(ended) + len(self._waiting))
         elapsed = minutes(self._printed - self._begun)
         reporter = self._config.pluginmanager.get_plugin("terminalreporter")

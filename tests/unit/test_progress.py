@@ -10,7 +10,7 @@ from pathlib import Path
 import pytest
 
 from tests.coverage.rows import REPOSITORY
-from tests.support.progress import TYPICAL_SECONDS, remaining_seconds
+from tests.support.progress import TYPICAL_SECONDS, remaining_seconds, seconds_of
 
 A, B, C = "tests/unit/test_a.py::test_a", "tests/unit/test_a.py::test_b", "tests/spark/test_c.py::test_c"
 
@@ -30,6 +30,13 @@ def test_the_remaining_time_counts_known_tests_first(
 ) -> None:
     assert remaining_seconds([B, C], known, ended, processes=1) == expected
     assert remaining_seconds([B, C], known, ended, processes=2) == expected / 2
+
+
+def test_a_torn_file_of_results_is_ignored(tmp_path: Path) -> None:
+    case = '<testcase classname="tests.unit.test_a" name="test_a" time="2.5"/>'
+    (tmp_path / "whole.xml").write_text(f"<testsuites>{case}</testsuites>")
+    (tmp_path / "torn.xml").write_text(f"<testsuites>{case}")
+    assert seconds_of(tmp_path) == {A: 2.5}
 
 
 def test_a_run_prints_its_progress(tmp_path: Path) -> None:

@@ -27,7 +27,7 @@ if TYPE_CHECKING:
     from deltalake import DeltaTable
 
 # Reader features under which the data files alone determine the rows.
-_HARMLESS = frozenset({"timestampNtz", "v2Checkpoint", "vacuumProtocolCheck"})
+_HARMLESS = frozenset({"timestampNtz", "v2Checkpoint"})
 
 # Fixes of TIDE-CKPT-078, for deletion vectors and for other features.
 _PURGE = (
@@ -114,26 +114,33 @@ def size_of(path: str, version: int) -> tuple[int, int]:
 
 
 def _open(path: str, version: int) -> DeltaTable:
-    import pyarrow as pa
     from deltalake import DeltaTable
 
     table = DeltaTable(path, version=version, storage_options=access_to(path).delta_options())
     features = set(table.protocol().reader_features or ()) - _HARMLESS
-    if "deletionVectors" in features and not pa.table(table.deletion_vectors()).num_rows:
-        features.discard("deletionVectors")
     # Older protocols name no features.
     if table.metadata().configuration.get(COLUMN_MAPPING, "none") != "none":
         features.add("columnMapping")
+    if features == {"deletionVectors"} and not _has_deletion_vectors(table):
+        return table
     if features:
         raise GateRefusedError(
             "TIDE-CKPT-078",
             "This version of the table stores deleted rows outside of the data files, or columns under other "
             "names. A copy of the files would not be a copy of the table.",
             facts={"table": path, "features": ", ".join(sorted(features))},
-            fix=_PURGE.format(path) if features == {"deletionVectors"} else _SEPARATE,
+            fix=_PURGE.format(path.replace("`", "``")) if features == {"deletionVectors"} else _SEPARATE,
             runbook="fork",
         )
     return table
+
+
+def _has_deletion_vectors(table: DeltaTable) -> bool:
+    import pyarrow as pa
+
+    # One batch at a time, because a vector has a value for each row of its file.
+    vectors = pa.RecordBatchReader.from_stream(table.deletion_vectors())
+    return any(batch.num_rows for batch in vectors)
 
 
 def _copy_files(store: Store, wanted: TableCopy, sizes: Mapping[str, int], told: Told) -> None:

@@ -78,7 +78,7 @@ def test_a_table_with_timestamps_without_a_zone_is_copied(tmp_path: Path) -> Non
                 "writerFeatures": ["columnMapping", "deletionVectors"],
             },
             {"delta.columnMapping.mode": "name"},
-            "columnMapping",
+            "columnMapping, deletionVectors",
         ),
     ],
 )

@@ -48,8 +48,6 @@ SCHEMA = load_payload_schema(
 )
 DECODER = JsonDecoder(SCHEMA, max_record_bytes=300)
 
-# A pyarrow call can wait for a thread on a busy machine; no example is judged by its time.
-
 NAMES = ["s", "i", "f", "b", "t", "o", "l", "m", "r", "d", "e", "x", "u", "S", ""]
 SCALARS = st.one_of(
     st.none(),
