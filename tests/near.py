@@ -1,6 +1,6 @@
 """`make near`: the checks and the unit tests that the changed files can affect, nearest first, in about 20 s.
 
-    python -m tests.near [--since COMMIT] [--seconds 15]
+    python -m tests.near [--since COMMIT] [--seconds 5]
 
 The changed files are those that differ from a commit, by default from HEAD. If none do, they are those of the
 last commit. A test file is at distance 1 if it imports a changed module or names a changed file, at distance
@@ -24,7 +24,7 @@ from tests.support.progress import seconds_of
 # Folders on Python's path, and the files of each that are modules.
 ROOTS = {".": "tests/**/*.py", "spark_apps": "tidemill/**/*.py", "dags": "**/*.py", "docker": "*.py"}
 PROCESSES = 2
-UNKNOWN_SECONDS = 1.0
+UNKNOWN_SECONDS = 2.0
 
 # Parsing all files takes ten times as long.
 IMPORT = re.compile(r"^[ \t]*(?:from ([\w.]+) import (\([^)]*\)|[^\n(]+)|import ([^\n]+))", re.MULTILINE)
@@ -113,7 +113,7 @@ def checks(changed: Sequence[Path]) -> list[list[str]]:
     python = [str(path) for path in changed if path.suffix == ".py"]
     texts = python + [str(path) for path in changed if path.suffix == ".md"]
     tools = Path(sys.executable).parent
-    found = [[str(tools / "mypy"), *python], [str(tools / "lint-imports")]] if python else []
+    found = [[str(tools / "mypy")], [str(tools / "lint-imports")]] if python else []
     if python:
         found += [
             [str(tools / "ruff"), "check", *python],
@@ -126,7 +126,7 @@ def main() -> int:
     """Run the checks while the tests run. Return 1 if one of them fails."""
     parser = argparse.ArgumentParser(description=(__doc__ or "").partition("\n")[0])
     parser.add_argument("--since", default="HEAD", help="commit to compare with")
-    parser.add_argument("--seconds", type=float, default=15.0, help="time for the tests")
+    parser.add_argument("--seconds", type=float, default=5.0, help="time for the tests")
     arguments = parser.parse_args()
     changed = changed_files(arguments.since)
     tests, left_out = nearest_tests(distances(changed), seconds_of(), arguments.seconds * PROCESSES)
